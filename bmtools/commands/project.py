@@ -102,12 +102,14 @@ def _engine(options: JsonObject) -> EngineConfig | None:
 def _fit(step: CommandStep, records: RecordReader, gold: RecordReader, config: ProjectionConfig,
          engine: EngineConfig | None, reject: Reject, path: Path) -> None:
     """Calibrate the confidence, and write the calibration."""
+    import msgspec
+
     from bmtools.io.output import new_file
-    from bmtools.translation.projection.gold import calibrate, encode_calibration
+    from bmtools.translation.projection.gold import calibrate
 
     calibration = calibrate(records, gold, config, engine, reject)
     with new_file(path) as stream:
-        stream.write(encode_calibration(calibration))
+        stream.write(msgspec.json.format(msgspec.json.encode(calibration), indent=1) + b"\n")
     error = "" if calibration.error is None else \
         f", expected calibration error {calibration.error:.4f} on sets left out"
     finish(step, f"calibrated on {count_of(calibration.spans, 'spans')} to {path}{error}")

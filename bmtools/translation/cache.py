@@ -9,11 +9,9 @@ never find a stale one. What is stored is final: checked, with its flags and its
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,7 +30,6 @@ CREATE TABLE IF NOT EXISTS runs
     (id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, translated INTEGER NOT NULL DEFAULT 0,
      counts TEXT NOT NULL DEFAULT '{}');
 """
-_MOST_KNOWN = 100_000
 _MOST_WAITING = 10_000
 _decode = msgspec.msgpack.Decoder(Translation).decode
 _encode = msgspec.msgpack.Encoder().encode
@@ -48,8 +45,7 @@ class CachedTranslation(NamedTuple):
 class SentenceCache:
     """Translations by sentence, those of one engine and its settings.
 
-    A batch is stored whole or not at all. Sentences that an earlier run could not translate are
-    tried again.
+    A batch is stored whole or not at all.
 
     Args:
         fingerprint: text that differs wherever translations might.
@@ -70,17 +66,11 @@ class SentenceCache:
                 "SELECT id FROM runs WHERE name = ?", name).fetchone()
 
     def get(self, sentence: str) -> CachedTranslation | None:
-        """Look a sentence up; None where it has to be translated."""
-        try:
+        """Look a sentence up, also one that could not be translated; None if it is new."""
+        with self._shared.failures():
             row = self._database.execute("SELECT run, translation FROM sentences WHERE key = ?",
                                          (self._key(sentence),)).fetchone()
-        except sqlite3.DatabaseError as error:
-            raise self._shared.explained(error) from error
-        if row is None:
-            return None
-        translation, is_earlier = _decode(row[1]), row[0] != self._run
-        return None if translation.fault and is_earlier else \
-            CachedTranslation(translation, is_earlier)
+        return row and CachedTranslation(_decode(row[1]), row[0] != self._run)
 
     def put(self, sentences: Sequence[str], translations: Sequence[Translation],
             counts: Counter[str]) -> None:
@@ -122,8 +112,8 @@ class SentenceBatches:
 
     The batches depend on the order of the sentences alone. A cached batch is cached whole, so those
     of an interrupted run go on where it was, and an engine in whose arithmetic the neighbours of a
-    sentence take part gives the same translations as without interruption. Memory holds the newest
-    ones; all others are found in the cache.
+    sentence take part gives the same translations as without interruption. Sentences that an
+    earlier run could not translate are tried again.
 
     Args:
         translator: of batches; a batch's translations depend on the batch alone.
@@ -140,7 +130,6 @@ class SentenceBatches:
         self._cache = cache
         self._size = translator.batch_sentences
         self.translated, self._counted = cache.counts()
-        self._known: dict[str, CachedTranslation] = {}
         self._numbers: dict[str, int] = {}  # of the batches of sentences that are under way
         self._new: list[str] = []
         self._waiting = 0  # texts since the first of them
@@ -153,7 +142,7 @@ class SentenceBatches:
         if self._waiting > _MOST_WAITING:  # texts without a new sentence, which memory holds
             self._submit()
         for sentence in sentences:
-            if sentence not in self._numbers and self._find(sentence) is None:
+            if sentence not in self._numbers and self._is_new(sentence):
                 self._numbers[sentence] = self.completed + len(self._submitted) + 1
                 self._new.append(sentence)
             needed = max(needed, self._numbers.get(sentence, 0))
@@ -168,8 +157,12 @@ class SentenceBatches:
         while self._submitted:
             self._collect()
 
+    def _is_new(self, sentence: str) -> bool:
+        found = self._cache.get(sentence)
+        return found is None or bool(found.is_earlier and found.translation.fault)
+
     def __getitem__(self, sentence: str) -> CachedTranslation:
-        found = self._find(sentence)
+        found = self._cache.get(sentence)
         if found is None:
             raise KeyError(sentence)
         return found
@@ -177,14 +170,6 @@ class SentenceBatches:
     def counts(self) -> Counter[str]:
         """Return the engine's counts, those before an interruption included."""
         return self._counted + self._translator.counts
-
-    def _find(self, sentence: str) -> CachedTranslation | None:
-        if sentence not in self._known:
-            found = self._cache.get(sentence)
-            if found is None:
-                return None
-            self._known[sentence] = found
-        return self._known[sentence]
 
     def _submit(self) -> None:
         self._submitted.append((self._new, self._translator.submit(self._new)))
@@ -198,9 +183,6 @@ class SentenceBatches:
         translations = wait()
         self._cache.put(sentences, translations, self.counts())
         self.translated += len(sentences)
-        if len(self._known) > 2 * _MOST_KNOWN:
-            self._known = dict(islice(self._known.items(), len(self._known) - _MOST_KNOWN, None))
-        for sentence, translation in zip(sentences, translations, strict=True):
-            self._known[sentence] = CachedTranslation(translation, False)
+        for sentence in sentences:
             del self._numbers[sentence]
         self.completed += 1

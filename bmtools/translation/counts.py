@@ -35,8 +35,6 @@ Besides these there are `TOTALS`: of records done with, of those translated, the
 words, of different sentences, and of words that the engine does not know. All other keys are
 words for people themselves.
 """
-EDGES = "edges corrected: "
-"""Before the rule by which they were."""
 
 
 def translation_lines(counts: Mapping[str, int]) -> Iterator[str]:
@@ -55,11 +53,5 @@ def translation_lines(counts: Mapping[str, int]) -> Iterator[str]:
 
 
 def count_lines(counts: Mapping[str, int]) -> Iterator[str]:
-    """Yield what was counted, the corrected edges together and last, the most frequent first."""
-    yield from (f"{name}: {count:,}" for name, count in counts.items()
-                if count and not name.startswith(EDGES))
-    rules = sorted((-count, name.removeprefix(EDGES)) for name, count in counts.items()
-                   if count and name.startswith(EDGES))
-    if rules:
-        yield "edges corrected by rules: " + ", ".join(
-            f"{rule} {-count:,}" for count, rule in rules)
+    """Yield what was counted."""
+    return (f"{name}: {count:,}" for name, count in counts.items() if count)

@@ -26,25 +26,31 @@ PROJECTED = ("entities", "relations", "answers")
 ANNOTATIONS = (*PROJECTED, "target", "predicted")
 
 
+Sentence = tuple[int, int, str]
+"""Start and end of a sentence in its text, and the sentence as one plain line."""
+Spans = list[tuple[int, int, int, int]]
+"""Start and end of sentences in the source and in the translation."""
+
+
 @dataclass(frozen=True)
 class Document:
     """A record and its split texts, by their keys; one that is passed on as it is has none.
 
     Args:
         record: as it was read.
-        texts: by their keys.
+        texts: sentences by the keys of their texts.
         mentions: annotated words that are translated by themselves.
         error: why it is rejected.
     """
 
     record: Record
-    texts: dict[str, SplitText] = field(default_factory=dict)
+    texts: dict[str, list[Sentence]] = field(default_factory=dict)
     mentions: tuple[str, ...] = ()
     error: RecordError | None = None
 
     @property
     def sentences(self) -> list[str]:
-        return [sentence for text in self.texts.values() for sentence in text.sentences]
+        return [sentence for text in self.texts.values() for *_, sentence in text]
 
 
 def translate_records(records: Iterable[Record | RecordError], translator: Translator,
@@ -119,9 +125,11 @@ def _split(record: Record | RecordError, engine: Translator, config: DocumentCon
         mentions = (plain_line(record["text"][start:end]) for start, end in spans)
         borders = {"text": sorted({section[edge] for section in sections_of(record)
                                    for edge in ("start", "end")})}
-        return Document(record, {
-            key: split_text(record[key], source, abbreviations, borders.get(key, ()))
-            for key in TEXTS if key in record}, tuple(filter(None, mentions)))
+        return Document(record, {key: [
+            (start, end, plain) for start, end in spans_between(
+                record[key], borders.get(key, ()), source, abbreviations)
+            if (plain := plain_line(record[key][start:end]))] for key in TEXTS if key in record},
+            tuple(filter(None, mentions)))
     return Document(record, error=RecordError(record.place, fault, record))
 
 
@@ -165,101 +173,59 @@ def _joined(document: Document, translations: Mapping[str, Translation], engine:
         details["unknown_words"] = unknown
     if licence := translated_licence(record.get("licence", ""), engine.licence):
         record = record.replace(licence=licence)
-    joined = {key: join_text(text, translations, config.missing == "keep")
+    joined = {key: join_text(record[key], text, translations, config.missing == "keep")
               for key, text in document.texts.items()}
     doubtful = [{"key": key, "start": start, "end": end, "flags": list(flags)}
-                for key, text in joined.items() for (_, _, start, end), sentence in zip(
-                    text.spans, document.texts[key].sentences, strict=True)
+                for key, (_, spans) in joined.items()
+                for (*_, start, end), (*_, sentence) in zip(spans, document.texts[key], strict=True)
                 if (flags := translations[sentence].flags)]
     if doubtful:
         details["flags"] = doubtful
     if annotations:
-        details["sentence_spans"] = {key: text.spans for key, text in joined.items()}
+        details["sentence_spans"] = {key: spans for key, (_, spans) in joined.items()}
     if config.project:
         mentions = {one: translations[one].text for one in document.mentions}
         record = record.replace(**{SOURCE: {
             "record": document.record, "place": document.record.place, "mentions": mentions}})
     meta = {**record.get("meta", {}), "translation": details}
     if sections := sections_of(record):
-        meta["sections"] = [{**section, **{edge: joined["text"].place_of(section[edge])
+        meta["sections"] = [{**section, **{edge: moved(section[edge], *joined["text"])
                                            for edge in ("start", "end")}}
                             for section in sections]
-    return record.replace(**{key: text.text for key, text in joined.items()},
+    return record.replace(**{key: text for key, (text, _) in joined.items()},
                           lang=config.target_lang, meta=meta)
 
 
-@dataclass(frozen=True)
-class SplitText:
-    """A text and its sentences.
-
-    Args:
-        text: the whole.
-        spans: start and end of each sentence in it.
-        sentences: each as one plain line.
-    """
-
-    text: str
-    spans: list[tuple[int, int]]
-    sentences: list[str]
+def moved(offset: int, translation: str, spans: Spans) -> int:
+    """Move an offset of the source; one inside a sentence goes to the sentence's end."""
+    before = after = 0
+    for start, end, first, last in spans:
+        if offset <= start:
+            return min(after + offset - before, first)
+        if offset <= end:
+            return last
+        before, after = end, last
+    return min(after + offset - before, len(translation))
 
 
-def split_text(text: str, language: str, abbreviations: Abbreviations | None = None,
-               borders: Iterable[int] = ()) -> SplitText:
-    """Find the sentences of a text; each becomes one plain line.
-
-    Args:
-        text: the whole.
-        language: ISO 639-1.
-        abbreviations: beside those known of the language.
-        borders: offsets that no sentence crosses.
-    """
-    found = [(start, end, plain) for start, end in spans_between(
-        text, borders, language, abbreviations)
-        if (plain := plain_line(text[start:end]))]
-    return SplitText(text, [(start, end) for start, end, _ in found],
-                     [plain for *_, plain in found])
-
-
-@dataclass(frozen=True)
-class JoinedText:
-    """A translated text.
-
-    Args:
-        text: the whole.
-        spans: of each sentence of the source, start and end in the source and in the
-            translation; no part of the translation where it was dropped.
-    """
-
-    text: str
-    spans: list[tuple[int, int, int, int]]
-
-    def place_of(self, offset: int) -> int:
-        """Move an offset of the source; one inside a sentence goes to the sentence's end."""
-        before = moved = 0
-        for start, end, first, last in self.spans:
-            if offset <= start:
-                return min(moved + offset - before, first)
-            if offset <= end:
-                return last
-            before, moved = end, last
-        return min(moved + offset - before, len(self.text))
-
-
-def join_text(source: SplitText, translations: Mapping[str, Translation],
-              keep_missing: bool) -> JoinedText:
+def join_text(source: str, sentences: list[Sentence], translations: Mapping[str, Translation],
+              keep_missing: bool) -> tuple[str, Spans]:
     """Put translations in the places of their sentences.
 
     A sentence without one stays as it is with `keep_missing`, or takes the space after it along.
+
+    Returns:
+        the whole, and the spans of the sentences in it, empty ones where they were dropped.
     """
-    if not source.spans:
-        return JoinedText(source.text, [])
-    ends = [*(start for start, _ in source.spans[1:]), len(source.text)]
-    joined = source.text[:source.spans[0][0]]
+    if not sentences:
+        return source, []
+    ends = [*(start for start, *_ in sentences[1:]), len(source)]
+    joined = source[:sentences[0][0]]
     spans = []
-    for (start, end), sentence, following in zip(source.spans, source.sentences, ends, strict=True):
+    for (start, end, sentence), following in zip(sentences, ends, strict=True):
         found = translations[sentence]
         text = found.text if not found.fault else sentence if keep_missing else ""
         spans.append((start, end, len(joined), len(joined) + len(text)))
         if text or not found.fault:
-            joined += text + source.text[end:following]
-    return JoinedText(joined, spans)
+            joined += text + source[end:following]
+    return joined, spans

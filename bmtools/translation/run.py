@@ -6,7 +6,6 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import blake2b
-from pathlib import Path
 
 import msgspec
 
@@ -16,7 +15,6 @@ from bmtools.io.output import encode_lines, open_output
 from bmtools.io.passes import COMMIT_SECONDS, RECORDS, ResumableRun, Stage
 from bmtools.io.step import Step
 from bmtools.records import Record
-from bmtools.translation.cache import DATABASE
 
 
 class TranslationRun(ResumableRun):
@@ -41,21 +39,19 @@ class TranslationRun(ResumableRun):
         self.counts: Counter[str] = Counter()
         self.finish: Callable[[Iterable[Record]], Iterable[Record]] | None = None
 
-    def begin(self, settings: Mapping[str, object]) -> str:
-        """Make the directory, or read how far it is; see `ResumableRun`."""
-        name = super().begin(settings)
+    def begin_translating(self, settings: Mapping[str, object],
+                          items: Iterable[Record | RecordError], reject: Reject,
+                          ) -> tuple[str, Iterator[Record | RecordError], Reject]:
+        """Make the directory, or see how far it is; see `ResumableRun`.
+
+        Returns:
+            the name of the run, the items that are not done, and a function that remembers what is
+            rejected after what was.
+        """
+        name = self.begin(settings)
         self._stage = self.stage()
         self.counts.update(self._stage.progress.counts)
-        return name
-
-    @property
-    def cache(self) -> Path:
-        """The database of its sentences."""
-        return self.directory / DATABASE
-
-    def rest(self, items: Iterable[Record | RecordError]) -> Iterator[Record | RecordError]:
-        """Skip what is done of the input; see `Stage`."""
-        return self._stage.rest(self._hashed(items))
+        return name, self._stage.rest(self._hashed(items)), self._stage.rejecting(reject)
 
     def _hashed(self, items: Iterable[Record | RecordError],
                 ) -> Iterator[tuple[Record | RecordError, str]]:
@@ -65,10 +61,6 @@ class TranslationRun(ResumableRun):
             if number > done:
                 self._hashes.append(digest.hexdigest())
             yield item, digest.hexdigest()
-
-    def rejecting(self, reject: Reject) -> Reject:
-        """Reject again what was rejected; return a function that remembers what is."""
-        return self._stage.rejecting(reject)
 
     def write(self, records: Iterable[Record]) -> None:
         """Write records, and the file when all are there."""

@@ -20,7 +20,6 @@ from bmtools.io.parts import RecordShard, Shard, count_lines
 from bmtools.records import JsonObject, Record
 from bmtools.settings import split_settings
 from bmtools.text.abbreviations import read_abbreviations
-from bmtools.translation.audit import AuditedTranslator, Auditor
 from bmtools.translation.cache import DATABASE, SentenceCache
 from bmtools.translation.documents import translate_records
 from bmtools.translation.engines.engine import Translator
@@ -77,7 +76,7 @@ def translate(records: str | PathLike[str] | Iterable[JsonObject], source_lang: 
     elif idle := changed_settings(ProjectionConfig, vars(projection)):
         name = "method" if idle[0] == "methods" else idle[0]
         raise ValueError(f"{setting(name)} means nothing without {setting('project')}")
-    load, plain = partial(_open_engine, config, audit, terms), None
+    load, plain = partial(load_translator, config, terms, audit=audit), None
     if cluster.ray:
         from bmtools.translation.cluster import RayTranslator
 
@@ -85,21 +84,25 @@ def translate(records: str | PathLike[str] | Iterable[JsonObject], source_lang: 
         translator: Translator = RayTranslator(cluster, load, uses_gpu)
     else:
         plain = load_engine(config)
-        translator = load(plain)
+        translator = load(engine=plain)
     if isinstance(records, RecordReader) and part:
         records = RecordShard(records, part)
     total = count_lines(records) if isinstance(records, RecordReader) else None
     items, name = _with_errors(records, reject), ""
     if run:
-        name = run.begin({
+        name, items, reject = run.begin_translating({
             **msgspec.to_builtins(documents), "part": str(part), "engine": translator.fingerprint,
-            "abbreviations": abbreviations and abbreviations.read_text("utf-8")})
+            "abbreviations": abbreviations and abbreviations.read_text("utf-8")}, items, reject)
         counts = run.counts
-        items, reject = run.rest(items), run.rejecting(reject)
+    if cache:
+        with naming(cache):
+            cache.mkdir(parents=True, exist_ok=True)
+    database = cache or (run.directory if run else None)
+    sentences = SentenceCache(translator.fingerprint, database and database / DATABASE, name,
+                              str(cache or (run.output if run else "")))
     counts = Counter() if counts is None else counts
     translated = translate_records(
-        items, translator, documents, reject, counts,
-        _open_cache(translator.fingerprint, cache, run, name), total,
+        items, translator, documents, reject, counts, sentences, total,
         read_abbreviations(abbreviations) if abbreviations else None)
     if not documents.project:
         return translated
@@ -111,16 +114,6 @@ def translate(records: str | PathLike[str] | Iterable[JsonObject], source_lang: 
         return finish(translated)
     run.finish = finish
     return translated
-
-
-def _open_engine(config: EngineConfig, audit: AuditConfig, terms: TermConfig,
-                 engine: Translator | None = None) -> Translator:
-    """Load an engine that is not loaded yet, and put around it what settings ask for."""
-    translator = load_translator(config, terms, engine)
-    if not audit.names:
-        return translator
-    return AuditedTranslator(translator, Auditor(config.source_lang, config.target_lang,
-                                                 audit.names))
 
 
 def _with_errors(records: str | PathLike[str] | Iterable[JsonObject],
@@ -135,14 +128,3 @@ def _with_errors(records: str | PathLike[str] | Iterable[JsonObject],
         errors.clear()
         yield record
     yield from errors
-
-
-def _open_cache(fingerprint: str, directory: Path | None, run: TranslationRun | None,
-                name: str) -> SentenceCache:
-    """Open the cache that was named, else that of the run, else a temporary one."""
-    if directory:
-        with naming(directory):
-            directory.mkdir(parents=True, exist_ok=True)
-    database = directory / DATABASE if directory else run.cache if run else None
-    return SentenceCache(fingerprint, database, name,
-                         str(directory or (run.output if run else "")))

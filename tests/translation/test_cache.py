@@ -29,13 +29,12 @@ def test_a_translation_comes_back_whole_and_only_with_its_settings(tmp_path: Pat
         assert SentenceCache(fingerprint, tmp_path / DATABASE).get("Pain.") == found
 
 
-def test_what_failed_is_tried_again_by_another_run(tmp_path: Path) -> None:
-    fault = Translation("", fault="the server is away")
-    for run, found in (("a", (fault, False)), ("b", None), ("a", (fault, False))):
-        cache = SentenceCache("x", tmp_path / DATABASE, run)
-        if run == "a":
-            cache.put(["Pain."], [fault], Counter())
-        assert cache.get("Pain.") == found
+def test_what_failed_is_tried_again_by_another_run(
+        dictionary: Callable[..., Any], tmp_path: Path) -> None:
+    for run, is_tried in (("a", True), ("a", False), ("b", True), ("b", False)):
+        engine = dictionary({}, batch_sentences=1)
+        SentenceBatches(engine, SentenceCache("x", tmp_path / DATABASE, run)).add(["Pain."])
+        assert bool(engine.calls) == is_tried
 
 
 def test_two_writers_see_each_other(tmp_path: Path) -> None:
@@ -102,20 +101,6 @@ def test_batches_go_on_where_they_were(dictionary: Callable[..., Any], tmp_path:
     assert whole == [["0", "1", "2"], ["3", "4", "5"], ["6", "7", "8"], ["9"]]
     for stop in (1, 2, 3):
         assert run(tmp_path / f"{stop}", stop) + run(tmp_path / f"{stop}", -1) == whole
-
-
-def test_memory_holds_the_newest_sentences(
-        dictionary: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache_module, "_MOST_KNOWN", 5)
-    words = {f"{number}": f"n{number}" for number in range(100)}
-    waiting = SentenceBatches(dictionary(words, 2), SentenceCache("x"))
-    for one in words:
-        waiting.add([one])
-        assert len(waiting._known) <= 12
-    assert waiting["0"].translation.text == "n0"
-    assert waiting.add(words) == 0
-    with pytest.raises(KeyError):
-        waiting["new"]
 
 
 def test_texts_without_a_new_sentence_do_not_wait_for_ever(

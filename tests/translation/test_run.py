@@ -18,7 +18,7 @@ from bmtools.io.passes import opened_run, run_directory
 from bmtools.records import Record
 from bmtools.status import watching_status
 from bmtools.translation import run as run_module
-from bmtools.translation.cache import SentenceCache
+from bmtools.translation.cache import DATABASE, SentenceCache
 from bmtools.translation.documents import translate_records
 from bmtools.translation.projection.project import project_translated
 from bmtools.translation.projection.settings import ProjectionConfig
@@ -54,11 +54,10 @@ def _write(output: Path, dictionary: Callable[..., Any], stop: int = 0,
     engine.translate = stopping
     with opened_run(TranslationRun(str(output)), resume=True, overwrite=True) as run:
         run.finish = finish
-        name = run.begin({**SETTINGS, **settings})
-        reject = run.rejecting(lambda error: found.append(error.reason))
-        run.write(translate_records(
-            run.rest(records), engine, config, reject, run.counts,
-            SentenceCache("x", run.cache, name)))
+        name, rest, reject = run.begin_translating(
+            {**SETTINGS, **settings}, records, lambda error: found.append(error.reason))
+        run.write(translate_records(rest, engine, config, reject, run.counts,
+                                    SentenceCache("x", run.directory / DATABASE, name)))
         return run.counts
 
 
@@ -133,8 +132,7 @@ def test_records_that_are_done_are_not_translated_or_joined_again(
 
     def rest(records: list[Record]) -> Iterator[Record]:
         with opened_run(TranslationRun(str(tmp_path / "out")), resume=True) as run:
-            run.begin(SETTINGS)
-            for record in run.rest(records):
+            for record in run.begin_translating(SETTINGS, records, [].append)[1]:
                 seen.append(record["id"])
                 yield record
 

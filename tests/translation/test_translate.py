@@ -13,7 +13,6 @@ import pytest
 import bmtools.translation
 from bmtools.errors import RecordError
 from bmtools.records import Record
-from bmtools.translation import cache as cache_module
 from bmtools.translation.counts import translation_lines
 from bmtools.translation.documents import translate_records
 from bmtools.translation.settings import DocumentConfig
@@ -54,8 +53,7 @@ def test_a_record_without_sentences_passes(text: str, dictionary: Callable[..., 
 
 
 def test_a_sentence_is_translated_once_and_batches_are_small(
-        dictionary: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache_module, "_MOST_KNOWN", 1)
+        dictionary: Callable[..., Any]) -> None:
     translator = dictionary(WORDS, batch_sentences=2)
     texts = ["Pain. Pain.", "Pain. No fever.", "No fever. Pain.", "Why?", "It is over now.",
              "Why?", "Pain."]

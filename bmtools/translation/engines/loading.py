@@ -9,9 +9,11 @@ from bmtools.io.provenance.licence_check import declared_fault, refuse_licences
 from bmtools.io.provenance.licences import combine
 from bmtools.models.device import check_device
 from bmtools.status import set_status
+from bmtools.translation.audit import AuditedTranslator, Auditor
 from bmtools.translation.engines.engine import Translator
+from bmtools.translation.engines.memory import MemoryFirst, MemoryTranslator
 from bmtools.translation.engines.model_files import check_translation_model
-from bmtools.translation.settings import EngineConfig, TermConfig
+from bmtools.translation.settings import AuditConfig, EngineConfig, TermConfig
 from bmtools.translation.terms import ProtectedTranslator, load_terms
 
 _ENGINES = {"memory": "memory.MemoryTranslator", "apertium": "apertium.ApertiumTranslator",
@@ -21,13 +23,15 @@ _ENGINES = {"memory": "memory.MemoryTranslator", "apertium": "apertium.ApertiumT
 
 
 def load_translator(config: EngineConfig, terms: TermConfig | None = None,
-                    engine: Translator | None = None) -> Translator:
-    """Load an engine, and put the terms and the memory around it that settings name.
+                    engine: Translator | None = None,
+                    audit: AuditConfig | None = None) -> Translator:
+    """Load an engine, and put the terms, the memory and the audit around it that settings name.
 
     Args:
         config: of engine and memory.
         terms: that are enforced.
         engine: the engine by itself, where it is loaded.
+        audit: checks of the translations.
 
     Raises:
         BmtoolsError: a file is missing, or what `load_engine` needs.
@@ -40,11 +44,12 @@ def load_translator(config: EngineConfig, terms: TermConfig | None = None,
         if fault := declared_fault(config.model_licence, engine.licence, setting("model_licence")):
             refuse_licences(f"licence of the model: {fault}")
         engine.licence = combine(config.model_licence)
-    if config.engine == "memory" or not config.memory:
-        return engine
-    from bmtools.translation.engines.memory import MemoryFirst, MemoryTranslator
-
-    return MemoryFirst(MemoryTranslator(config), engine)
+    if config.memory and config.engine != "memory":
+        engine = MemoryFirst(MemoryTranslator(config), engine)
+    if audit and audit.names:
+        return AuditedTranslator(engine, Auditor(config.source_lang, config.target_lang,
+                                                 audit.names))
+    return engine
 
 
 def load_engine(config: EngineConfig) -> Translator:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import log
 
 import numpy as np
@@ -20,6 +19,12 @@ from bmtools.translation.projection.links import (
 from bmtools.translation.projection.pairs import Places, Projection, SentencePair
 
 Array = np.ndarray
+Group = tuple[Array, Array, Array]
+"""Sentence pairs of about the same size.
+
+(pairs, states, positions) indices of cells, after them one for padded states, and one for padded
+positions; (pairs,) words of the side that is given; (pairs,) words of the side that is emitted.
+"""
 FARTHEST = 30
 """Words; longer jumps are as likely as one of this length."""
 NULL = 0.1
@@ -119,17 +124,16 @@ class Cells:
         Args:
             axis: 0 where the source is given and the target emitted, 1 the other way round.
         """
-        classes = -(-self.shapes // _STEP)
-        order = np.lexsort((classes[:, 1 - axis], classes[:, axis]))
+        sizes = -(-self.shapes // _STEP) * _STEP
+        order = np.lexsort((sizes[:, 1 - axis], sizes[:, axis]))
         order = order[self.shapes[order].all(axis=1)]
-        start = 0
-        while start < len(order):
-            width = classes[order[start], axis] * _STEP
-            stop = start + 1
-            while stop < len(order) and classes[order[stop], axis] * _STEP == width and \
-                    (stop + 1 - start) * width * self.shapes[order[stop], 1 - axis] < _MOST_CELLS:
+        while order.size:
+            width = sizes[order[0], axis]
+            stop = 1
+            while stop < len(order) and sizes[order[stop], axis] == width and \
+                    (stop + 1) * width * self.shapes[order[stop], 1 - axis] < _MOST_CELLS:
                 stop += 1
-            members, start = order[start:stop], stop
+            members, order = order[:stop], order[stop:]
             states, positions = self.shapes[members, axis], self.shapes[members, 1 - axis]
             state = np.arange(states.max())[None, :, None]
             position = np.arange(positions.max())[None, None, :]
@@ -138,23 +142,7 @@ class Cells:
                 state * width + position if axis == 0 else position * width + state)
             last = self.offsets[-1]
             cells = np.where(position < positions[:, None, None], cells, last + 1)
-            yield Group(np.where(state < states[:, None, None], cells, last), states, positions)
-
-
-@dataclass(frozen=True)
-class Group:
-    """Sentence pairs of about the same size.
-
-    Args:
-        cells: (pairs, states, positions) indices of cells; behind them one for padded states, and
-            one for padded positions.
-        states: (pairs,) words of the side that is given.
-        positions: (pairs,) words of the side that is emitted.
-    """
-
-    cells: Array
-    states: Array
-    positions: Array
+            yield np.where(state < states[:, None, None], cells, last), states, positions
 
 
 class Direction:
@@ -192,32 +180,37 @@ class Direction:
         """Return how likely each cell is a link, and the expected jumps."""
         found = np.zeros(len(self.entries), np.float32)
         jumps = np.zeros(len(self.jumps))
-        for group in self.groups:
-            emissions = Emissions(self.lexicon[self.entries[group.cells]],
-                                  self.null[group.cells[:, 0]], group.states, group.positions)
+        for at, states, positions in self.groups:
+            emissions = self.lexicon[self.entries[at]], self.null[at[:, 0]], states, positions
             if hmm:
-                found[group.cells], expected = hmm_posteriors(emissions, self.jumps)
+                found[at], expected = hmm_posteriors(*emissions, self.jumps)
                 jumps += expected
             else:
-                found[group.cells] = diagonal_posteriors(emissions)
+                found[at] = diagonal_posteriors(*emissions)
         return found[:-2], jumps if hmm else None
 
 
-def diagonal_posteriors(emissions: Emissions) -> Array:
+def diagonal_posteriors(words: Array, null: Array, states: Array, positions: Array) -> Array:
     """Find how likely each word comes from each word of the other side, near the diagonal.
 
     Source: IBM model 1 with the prior of Dyer et al. 2013, section 2.
 
+    Args:
+        words: (pairs, states, positions) probability of each word, given each word of the other
+            side; padding has 0 as a state, and 1 as a position.
+        null: (pairs, positions) of each word, given none.
+        states: (pairs,) words of the other side.
+        positions: (pairs,) words of this side.
+
     Returns:
         (pairs, states, positions).
     """
-    states = (np.arange(emissions.words.shape[1]) + 0.5)[None, :] / emissions.states[:, None]
-    positions = (np.arange(emissions.words.shape[2]) + 0.5) / emissions.positions[:, None]
-    prior = np.exp(-_TENSION * np.abs(states[:, :, None] - positions[:, None, :]))
-    prior *= states[:, :, None] < 1
-    joint = emissions.words * prior * ((1 - NULL) / prior.sum(axis=1, keepdims=True))
-    total = joint.sum(axis=1, keepdims=True) + NULL * emissions.null[:, None, :]
-    return np.asarray(joint / total)
+    rows = (np.arange(words.shape[1]) + 0.5)[None, :] / states[:, None]
+    columns = (np.arange(words.shape[2]) + 0.5) / positions[:, None]
+    prior = np.exp(-_TENSION * np.abs(rows[:, :, None] - columns[:, None, :]))
+    prior *= rows[:, :, None] < 1
+    joint = words * prior * ((1 - NULL) / prior.sum(axis=1, keepdims=True))
+    return np.asarray(joint / (joint.sum(axis=1, keepdims=True) + NULL * null[:, None, :]))
 
 
 def align_words(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Array]:
@@ -284,24 +277,6 @@ def spelling_likeness(left_words: Sequence[str], right_words: Sequence[str], lef
     return np.where(share >= 0.5, share ** 2, 0.0)
 
 
-@dataclass(frozen=True)
-class Emissions:
-    """Probabilities of the words of one side, for sentence pairs of about the same size.
-
-    Args:
-        words: (pairs, states, positions) of each word, given each word of the other side; padding
-            has 0 as a state, and 1 as a position.
-        null: (pairs, positions) of each word, given none.
-        states: (pairs,) words of the other side.
-        positions: (pairs,) words of this side.
-    """
-
-    words: Array
-    null: Array
-    states: Array
-    positions: Array
-
-
 def initial_jumps() -> Array:
     """Return counts of jumps by -FARTHEST to FARTHEST words before any is seen.
 
@@ -312,28 +287,32 @@ def initial_jumps() -> Array:
     return (600 * (np.exp(-0.25 * distance) + 0.005)).astype(np.float32)
 
 
-def hmm_posteriors(emissions: Emissions, jumps: Array) -> tuple[Array, Array]:
+def hmm_posteriors(words: Array, null: Array, states: Array, positions: Array,
+                   jumps: Array) -> tuple[Array, Array]:
     """Find how likely each word comes from each word of the other side.
 
     Source: Vogel et al. 1996; the null word remembers the last position, Och and Ney 2003.
 
     Args:
-        emissions: of a group of sentence pairs.
+        words: see `diagonal_posteriors`, likewise the following.
+        null: (pairs, positions).
+        states: (pairs,).
+        positions: (pairs,).
         jumps: weights of the jumps from one word to the next, see `initial_jumps`.
 
     Returns:
         (pairs, states, positions) posteriors, and the expected number of each jump.
     """
-    size = emissions.words.shape[1]
+    size = words.shape[1]
     steps = np.clip(np.arange(size)[None, :] - np.arange(size)[:, None],
                     -FARTHEST, FARTHEST) + FARTHEST
     moves = jumps[steps].astype(np.float32)
-    real = np.arange(size)[None, :] < emissions.states[:, None]
+    real = np.arange(size)[None, :] < states[:, None]
     leaving = real / (real.astype(np.float32) @ moves.T + _TINY)
-    words = np.ascontiguousarray(emissions.words.transpose(2, 0, 1)) * np.float32(1 - NULL)
-    null = emissions.null.T[:, :, None] * np.float32(NULL)
-    forward, scales = _forward(words, null, moves, leaving, emissions.states)
-    live = np.arange(len(words))[:, None] < emissions.positions[None, :]
+    words = np.ascontiguousarray(words.transpose(2, 0, 1)) * np.float32(1 - NULL)
+    null = null.T[:, :, None] * np.float32(NULL)
+    forward, scales = _forward(words, null, moves, leaving, states)
+    live = np.arange(len(words))[:, None] < positions[None, :]
     posteriors, expected = _backward(words, null, moves, leaving, forward, scales, live)
     counts = np.bincount(steps.ravel(), weights=(expected * moves).ravel(), minlength=len(jumps))
     return (posteriors * live[:, :, None]).transpose(1, 2, 0), counts

@@ -75,7 +75,7 @@ def features(pair: SentencePair, number: int, found: Vote) -> Features:
     """
     place = found.place
     assert place is not None
-    others = [one for one in found.candidates.values() if one is not None]
+    others = list(filter(None, found.candidates.values()))
     start, end = pair.spans[number]
     expected = (end - start) * len(pair.target) / max(1, len(pair.source))
     words = len(pair.source[start:end].split())
@@ -86,7 +86,7 @@ def features(pair: SentencePair, number: int, found: Vote) -> Features:
             "overlap": sum(overlap(place, one) for one in others) / len(others),
             "length": abs(log((place.end - place.start) / max(1.0, expected))),
             "words": log(1 + words), "short": float(words <= 1),
-            "rules": float(bool(found.rules)),
+            "rules": float(place.is_mended),
             **{f"{name}": 1.0 for name, _ in same},
             **{f"{name} score": log((one.score + _LEAST) / (1 - one.score + _LEAST))
                for name, one in same}}
@@ -99,18 +99,15 @@ class Vote:
     Args:
         place: with the score of the method that found it; None where no method found any.
         candidates: what each method found, edges corrected.
-        rules: that corrected the edges of the place.
         is_decided: whether a person decided on the place.
     """
 
     place: Projection | None
     candidates: Candidates
-    rules: tuple[str, ...] = ()
     is_decided: bool = False
 
 
-def vote(candidates: Candidates, rules: Mapping[str, tuple[str, ...]],
-         precisions: Mapping[str, float]) -> Vote:
+def vote(candidates: Candidates, precisions: Mapping[str, float]) -> Vote:
     """Choose the place with the most support.
 
     A method supports a place by the log-odds of its precision, times the score that it gives its
@@ -118,7 +115,6 @@ def vote(candidates: Candidates, rules: Mapping[str, tuple[str, ...]],
 
     Args:
         candidates: what each method found.
-        rules: that corrected each candidate.
         precisions: share of each method's spans that are right, where it is known.
     """
     found = {name: one for name, one in candidates.items() if one is not None}
@@ -126,9 +122,9 @@ def vote(candidates: Candidates, rules: Mapping[str, tuple[str, ...]],
         return Vote(None, candidates)
     known = {**dict.fromkeys(found, _UNKNOWN), **_MEASURED, **precisions}
     weights = {name: log(known[name] / (1 - known[name])) for name in found}
-    best = max(found, key=lambda name: sum(
-        weights[other] * one.score * overlap(found[name], one) for other, one in found.items()))
-    return Vote(found[best], candidates, rules.get(best, ()))
+    return Vote(max(found.values(), key=lambda place: sum(
+        weights[name] * one.score * overlap(place, one) for name, one in found.items())),
+        candidates)
 
 
 def overlap(one: Projection, other: Projection) -> float:

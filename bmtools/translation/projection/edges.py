@@ -60,7 +60,7 @@ class _Sentence:
 class _Span:
     """A span while rules change it, in words: `a` to `b` in the source, `c` to `d` in the target.
 
-    The source is never changed.
+    The source is never changed; `is_mended` says whether the target was.
     """
 
     source: _Sentence
@@ -69,6 +69,7 @@ class _Span:
     b: int
     c: int
     d: int
+    is_mended: bool = False
 
     @property
     def is_clause(self) -> bool:
@@ -79,7 +80,7 @@ class _Span:
 
 
 def mend_edges(pair: SentencePair, found: Sequence[Projection | None], source_lang: str,
-               target_lang: str) -> tuple[list[Projection | None], list[tuple[str, ...]]]:
+               target_lang: str) -> list[Projection | None]:
     """Correct where the spans of a pair begin and end, whatever method found them.
 
     Args:
@@ -87,29 +88,23 @@ def mend_edges(pair: SentencePair, found: Sequence[Projection | None], source_la
         found: place of each span.
         source_lang: language of the source, ISO 639-1; empty if it is not known.
         target_lang: of the translation.
-
-    Returns:
-        the places, and the rules that changed each.
     """
     source, target = _Sentence(pair.source, source_lang), _Sentence(pair.target, target_lang)
     spans = [None if one is None else
              _Span(source, target, *source.range_of(start, end),
                    *target.range_of(one.start, one.end))
              for (start, end), one in zip(pair.spans, found, strict=True)]
-    changes: list[list[str]] = [[] for _ in spans]
-    for name, rule in _RULES.items():
-        for span, names in zip(spans, changes, strict=True):
-            if span is not None and span.a < span.b and span.c < span.d:
+    for rule in (_cover_sentence, _reach_start, _cut_loose_end, _cut_loose_start,
+                 _adjust_determiner, _adjust_punctuation, _close_brackets):
+        for span in filter(None, spans):
+            if span.a < span.b and span.c < span.d:
                 before = span.c, span.d
                 rule(span)
-                if (span.c, span.d) != before:
-                    names.append(name)
-    for number in _fill_gaps(spans):
-        changes[number].append("neighbour")
-    mended = [one if one is None or not names or span is None else
-              replace(one, start=target.spans[span.c][0], end=target.spans[span.d - 1][1])
-              for one, span, names in zip(found, spans, changes, strict=True)]
-    return mended, [tuple(names) for names in changes]
+                span.is_mended |= (span.c, span.d) != before
+    _fill_gaps(spans)
+    return [replace(one, start=target.spans[span.c][0], end=target.spans[span.d - 1][1],
+                    is_mended=True) if one and span and span.is_mended else one
+            for one, span in zip(found, spans, strict=True)]
 
 
 def _cover_sentence(span: _Span) -> None:
@@ -187,20 +182,9 @@ def _close_brackets(span: _Span) -> None:
             span.d -= 1
 
 
-def _fill_gaps(spans: Sequence[_Span | None]) -> list[int]:
+def _fill_gaps(spans: Sequence[_Span | None]) -> None:
     """Let neighbours in the source be neighbours in the target, if function words part them."""
-    order = sorted(((number, span) for number, span in enumerate(spans) if span is not None),
-                   key=lambda item: (item[1].a, item[1].b))
-    changed = []
-    for (_, left), (number, right) in pairwise(order):
+    for left, right in pairwise(sorted(filter(None, spans), key=lambda span: (span.a, span.b))):
         gap = range(left.d, right.c)
         if left.b == right.a and gap and all(map(right.target.is_function, gap)):
-            right.c = left.d
-            changed.append(number)
-    return changed
-
-
-_RULES = {"sentence": _cover_sentence, "start of sentence": _reach_start,
-          "loose end": _cut_loose_end, "loose start": _cut_loose_start,
-          "determiner": _adjust_determiner, "punctuation": _adjust_punctuation,
-          "bracket": _close_brackets}
+            right.c, right.is_mended = left.d, True

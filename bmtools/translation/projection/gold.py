@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from os import PathLike
 
 import msgspec
@@ -26,7 +25,7 @@ from bmtools.translation.projection.documents import (
     pair_document,
     pair_records,
 )
-from bmtools.translation.projection.pairs import Projection, Span
+from bmtools.translation.projection.pairs import Span
 from bmtools.translation.projection.project import Methods, project_documents
 from bmtools.translation.projection.settings import ProjectionConfig
 from bmtools.translation.settings import EngineConfig
@@ -58,19 +57,27 @@ def calibrate(sources: str | PathLike[str] | Iterable[JsonObject],
     config = config or ProjectionConfig()
     documents = [pair_document(*pair) for pair in pair_records(
         as_records(sources, reject), as_records(gold, reject), reject, config.pairing)]
-    by_words = _sets_of_whole_words(documents)
+    # Sets whose gold spans are all of whole words.
+    by_words = {_set_of(document) for document in documents} - {
+        _set_of(document) for document in documents
+        if any(_whole_words(document.translation["text"], span) != span
+               for span in annotated_spans(document.translation))}
     samples: list[Sample] = []
     right: defaultdict[str, list[bool]] = defaultdict(list)
     for document, votes in zip(documents, project_documents(
             documents, config, Counter(), Methods(config, engine)), strict=True):
+        name, text = _set_of(document), document.translation["text"]
         for (at, number), gold_place in zip(document.places, _gold_places(document), strict=False):
-            own, judge = votes[at][number], partial(_is_right, document, at, gold_place, by_words)
-            for name, one in own.candidates.items():
-                if one is not None:
-                    right[name].append(judge(one))
-            if own.place is not None:
-                samples.append((_set_of(document), features(document.pairs[at], number, own),
-                                judge(own.place)))
+            own, offset = votes[at][number], document.segments[at][2]
+            for method, one in [*own.candidates.items(), (None, own.place)]:
+                if one is None:
+                    continue
+                place = one.start + offset, one.end + offset
+                is_right = (_whole_words(text, place) if name in by_words else place) == gold_place
+                if method:
+                    right[method].append(is_right)
+                else:
+                    samples.append((name, features(document.pairs[at], number, own), is_right))
     if not samples:
         raise DataError("found no annotation in both a record and its translation, expected gold; "
                         f"leave out {setting('fit_confidence')} to project")
@@ -100,29 +107,11 @@ def _gold_places(document: DocumentPair) -> list[Span]:
     return places if kinds[0] == kinds[1] and len(places) == len(document.places) else []
 
 
-def _sets_of_whole_words(documents: Sequence[DocumentPair]) -> set[str]:
-    """Return the sets whose gold spans are all of whole words."""
-    found = {_set_of(document) for document in documents}
-    for document in documents:
-        text = document.translation["text"]
-        if any(_whole_words(text, span) != span for span in annotated_spans(document.translation)):
-            found.discard(_set_of(document))
-    return found
-
-
 def _whole_words(text: str, span: Span) -> Span:
     """Extend a span to the words between white space that it touches."""
     words = [match.span() for match in re.finditer(r"\S+", text)
              if match.start() < span[1] and span[0] < match.end()]
     return (words[0][0], words[-1][1]) if words else span
-
-
-def _is_right(document: DocumentPair, at: int, gold: Span, by_words: set[str],
-              found: Projection) -> bool:
-    """Compare a place in a pair of a document with the gold one in its text."""
-    offset, text = document.segments[at][2], document.translation["text"]
-    place = found.start + offset, found.end + offset
-    return (_whole_words(text, place) if _set_of(document) in by_words else place) == gold
 
 
 def fit_calibration(samples: Sequence[tuple[str, Features, bool]],
@@ -174,8 +163,3 @@ def calibration_error(found: Sequence[tuple[float, bool]]) -> float:
         bins.setdefault(min(9, int(10 * confidence)), []).append((confidence, right))
     return sum(abs(sum(confidence for confidence, _ in own) - sum(right for _, right in own))
                for own in bins.values()) / len(found)
-
-
-def encode_calibration(calibration: Calibration) -> bytes:
-    """Return a calibration as JSON."""
-    return msgspec.json.format(msgspec.json.encode(calibration), indent=1) + b"\n"

@@ -34,11 +34,13 @@ class Projection:
         start: offset of its first character in the target.
         end: offset behind its last one.
         score: the method's own, 0 to 1.
+        is_mended: whether rules corrected its edges.
     """
 
     start: int
     end: int
     score: float
+    is_mended: bool = False
 
 
 Places = list[list[Projection | None]]

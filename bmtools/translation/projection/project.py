@@ -11,7 +11,6 @@ from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.io.jsonl import as_records
 from bmtools.records import JsonObject, Record
 from bmtools.status import set_status
-from bmtools.translation.counts import EDGES
 from bmtools.translation.engines.engine import Translator, translate_all
 from bmtools.translation.engines.loading import load_engine, load_translator
 from bmtools.translation.projection.align import project_by_alignment
@@ -163,19 +162,18 @@ def choose_places(pair: SentencePair, found: Mapping[str, Sequence[Projection | 
         languages: of the sentences, whose rules correct the edges of all places first; None to
             leave them as they are.
         calibration: of votes and confidence.
-        counts: updated with the rules that changed chosen places.
+        counts: counts the chosen places that rules changed.
     """
-    mended = {name: mend_edges(pair, places, *languages) if languages else
-              (places, [()] * len(places)) for name, places in found.items()}
+    mended = {name: mend_edges(pair, places, *languages) if languages else places
+              for name, places in found.items()}
     votes = []
     for number in range(len(pair.spans)):
-        chosen = vote({name: places[number] for name, (places, _) in mended.items()},
-                      {name: rules[number] for name, (_, rules) in mended.items()},
+        chosen = vote({name: places[number] for name, places in mended.items()},
                       calibration.precisions)
         if chosen.place is not None:
             confidence = calibration.confidence(features(pair, number, chosen))
+            counts["edges corrected by rules"] += chosen.place.is_mended
             chosen = replace(chosen, place=replace(chosen.place, score=confidence))
-            counts.update(f"{EDGES}{rule}" for rule in chosen.rules)
         votes.append(chosen)
     return votes
 

@@ -12,12 +12,15 @@ from bmtools.io.jsonl import read_objects
 from bmtools.records import JsonObject, converted
 from bmtools.translation.projection.confidence import Vote
 from bmtools.translation.projection.documents import DocumentPair
-from bmtools.translation.projection.pairs import Projection, SentencePair, Span
+from bmtools.translation.projection.pairs import Projection, Span
 
 ACCEPTED = "accepted"
 """Key of an item that holds the decision: offsets or words in the target, or null for no place."""
 APPLIED = "decisions applied"
 UNDECIDED = "spans in the reviewed files without a decision"
+
+
+_Key = tuple[str, int, int]
 
 
 class _Candidate(TypedDict):
@@ -83,19 +86,19 @@ class Decisions:
 
     def __init__(self, items: Iterable[tuple[str, JsonObject]]) -> None:
         self.undecided = 0
-        self._waiting: dict[tuple[str, int, int], tuple[str, ReviewItem]] = {}
-        self._places: dict[tuple[str, int, int], Span | None] = {}
+        self._used: set[_Key] = set()
+        self._decisions: dict[_Key, tuple[str, ReviewItem, Span | None]] = {}
         for place, content in items:
             item: ReviewItem = converted(content, ReviewItem, place)
             if ACCEPTED not in item:
                 self.undecided += 1
                 continue
             key = _key(item["id"], item["at"], item["span"])
-            if key in self._waiting:
+            if key in self._decisions:
                 raise DataError(f"{place}: found the span {item['mention']!r} of {item['id']!r} "
-                                f"again, which {self._waiting[key][0]} has; leave one of them out")
-            self._places[key] = _decision(item, place)
-            self._waiting[key] = place, item
+                                f"again, which {self._decisions[key][0]} has; leave one of them "
+                                "out")
+            self._decisions[key] = place, item, _decision(item, place)
 
     @classmethod
     def read(cls, names: Sequence[str]) -> Decisions:
@@ -118,30 +121,23 @@ class Decisions:
         Raises:
             DataError: a decision was made on other sentences.
         """
-        applied = []
-        for segment, pair, own in zip(document.segments, document.pairs, votes, strict=True):
-            applied.append(list(own))
+        applied = [list(own) for own in votes]
+        for (at, *_), pair, own in zip(document.segments, document.pairs, applied, strict=True):
             for number, span in enumerate(pair.spans):
-                key = _key(document.source["id"], segment[0], span)
-                if key in self._places:
-                    self._take(key, pair)
-                    place = self._places[key]
-                    applied[-1][number] = replace(
-                        own[number], place=place and Projection(*place, 1.0), rules=(),
-                        is_decided=True)
-                    counts[APPLIED] += 1
+                key = _key(document.source["id"], at, span)
+                if key not in self._decisions:
+                    continue
+                place, item, decided = self._decisions[key]
+                for name, found, text in (("source", item["source"], pair.source),
+                                          ("target", item["target"], pair.target)):
+                    if found != text:
+                        raise DataError(f"{place}: found the {name} {found!r:.60}, but the records "
+                                        f"have {text!r:.60}; review them again")
+                self._used.add(key)
+                own[number] = replace(own[number], is_decided=True,
+                                      place=decided and Projection(*decided, 1.0))
+                counts[APPLIED] += 1
         return applied
-
-    def _take(self, key: tuple[str, int, int], pair: SentencePair) -> None:
-        """Take note that a decision was used, and refuse one on other sentences."""
-        if key not in self._waiting:
-            return
-        place, item = self._waiting.pop(key)
-        for name, found, text in (("source", item["source"], pair.source),
-                                  ("target", item["target"], pair.target)):
-            if found != text:
-                raise DataError(f"{place}: found the {name} {found!r:.60}, but the records have "
-                                f"{text!r:.60}; review them again")
 
     def require_all_used(self) -> None:
         """Refuse decisions on spans that no record has.
@@ -149,13 +145,15 @@ class Decisions:
         Raises:
             DataError: names the first one.
         """
-        for place, item in self._waiting.values():
+        for key, (place, item, _) in self._decisions.items():
+            if key in self._used:
+                continue
             raise DataError(f"{place}: found a decision on {item['mention']!r} at "
                             f"{item['at'] + item['span'][0]} of the record {item['id']!r}, which "
                             "has no such annotation; give the records that were reviewed")
 
 
-def _key(record_id: str, at: int, span: Sequence[int]) -> tuple[str, int, int]:
+def _key(record_id: str, at: int, span: Sequence[int]) -> _Key:
     return record_id, at + span[0], at + span[1]
 
 

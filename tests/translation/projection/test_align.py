@@ -12,7 +12,6 @@ from bmtools.translation.projection import align
 from bmtools.translation.projection.align import (
     FARTHEST,
     NULL,
-    Emissions,
     align_words,
     best_span,
     diagonal_posteriors,
@@ -101,7 +100,7 @@ def test_sentences_without_words_are_left_out() -> None:
 
 def test_diagonal_posteriors_of_a_hand_worked_pair() -> None:
     words = np.array([[[0.5], [0.5]]], np.float32)
-    found = diagonal_posteriors(Emissions(words, np.array([[0.2]]), np.array([2]), np.array([1])))
+    found = diagonal_posteriors(words, np.array([[0.2]]), np.array([2]), np.array([1]))
     # Both words are a quarter of the sentence off the diagonal.
     half = 0.5 * (1 - NULL) * 0.5
     assert found[0, :, 0] == pytest.approx([half / (2 * half + NULL * 0.2)] * 2)
@@ -159,8 +158,7 @@ def test_posteriors_and_jumps_are_those_of_all_paths() -> None:
                                    null[number, :positions].astype(float), jumps)
         wanted.append(found)
         expected += moved
-    posteriors, counts = hmm_posteriors(
-        Emissions(words, null, *np.array(sizes).T), jumps)
+    posteriors, counts = hmm_posteriors(words, null, *np.array(sizes).T, jumps)
     for number, (states, positions) in enumerate(sizes):
         assert posteriors[number, :states, :positions] == pytest.approx(wanted[number], abs=1e-5)
         assert not posteriors[number, states:].any() and not posteriors[number, :, positions:].any()
