@@ -54,5 +54,5 @@ def command(step: CommandStep, hypotheses: str, references: str, sources: str | 
         lines = score_translation(hypotheses, references, sources, reject=reject, **options)
     print_results(step, lines, output)
     best = max((line for line in lines if "chrf" in line), key=lambda line: line["chrf"])
-    score = format_estimate("chrf", best["chrf"], best.get("intervals", {}).get("chrf"))
+    score = format_estimate("chrf", best["chrf"], best["intervals"]["chrf"])
     finish(step, f"{best['model']} has chrF {score} over {count_of(best['segments'], 'segments')}")

@@ -126,28 +126,23 @@ def _lines(systems: Mapping[str, Sequence[str]], references: Sequence[str],
            tokenizer: str | None) -> Iterator[JsonObject]:
     """Score each system by sacrebleu, and compare the second with the first (Koehn 2004)."""
     from sacrebleu.metrics import BLEU, CHRF, TER
-    from sacrebleu.significance import PairedTest, Result
+    from sacrebleu.significance import PairedTest
 
     metrics: dict[str, Metric] = {"chrf": CHRF(), "bleu": BLEU(tokenize=tokenizer), "ter": TER()}
-    if resamples:  # the paired test gives the intervals that it gives for a single system
-        found, results = PairedTest(list(systems.items()), metrics, [references], "bs", resamples)()
-        scores = dict(zip(metrics, map(results.__getitem__, found), strict=True))
-    else:
-        scores = {key: [Result(metric.corpus_score(texts, [references]).score)
-                        for texts in systems.values()] for key, metric in metrics.items()}
-        found = {key: metric.get_signature() for key, metric in metrics.items()}
+    # It gives the intervals that it gives for a single system.
+    found, results = PairedTest(list(systems.items()), metrics, [references], "bs", resamples)()
+    scores = dict(zip(metrics, map(results.__getitem__, found), strict=True))
     signatures = dict(zip(metrics, map(str, found.values()), strict=True))
     length = sum(map(len, references))
     for number, (name, texts) in enumerate(systems.items()):
         own = {key: of_systems[number] for key, of_systems in scores.items()}
-        line: JsonObject = {"model": name, "segments": len(references),
-                            **{key: _rounded(one.score) for key, one in own.items()}}
-        if resamples:
-            line["intervals"] = {key: [_rounded(one.mean - one.ci), _rounded(one.mean + one.ci)]
-                                 for key, one in own.items()}
-        yield {**line, "length_ratio": round(sum(map(len, texts)) / length, 4), **kept[name],
+        yield {"model": name, "segments": len(references),
+               **{key: _rounded(one.score) for key, one in own.items()},
+               "intervals": {key: [_rounded(one.mean - one.ci), _rounded(one.mean + one.ci)]
+                             for key, one in own.items()},
+               "length_ratio": round(sum(map(len, texts)) / length, 4), **kept[name],
                "signatures": signatures}
-    if len(systems) > 1 and resamples:
+    if len(systems) > 1:
         yield {"compared": list(systems)[::-1],
                "difference": {key: _rounded(second.score - first.score)
                               for key, (first, second) in scores.items()},

@@ -67,7 +67,7 @@ class QualityConfig(Settings, title="Scores of translations"):
     source_lang: str = option("", "Language of the sources, by default that of their records.")
     target_lang: str = option(
         "", "Language of the translations, by default that of the references.")
-    resamples: int = option(1000, "Bootstrap resamples of segments behind an interval; 0 for none.")
+    resamples: int = option(1000, "Bootstrap resamples of segments behind an interval.", least=1)
 
 
 class DocumentConfig(Settings, title="Sentences without translation"):

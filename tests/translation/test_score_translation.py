@@ -86,10 +86,9 @@ def test_what_is_kept_of_the_sources(files: dict[str, Path], tmp_path: Path) -> 
 def test_chinese_is_split_as_sacrebleu_does(write_lines: Write) -> None:
     found = write_lines("found.jsonl", {"id": "a", "text": "患者没有发烧。", "lang": "zh"})
     gold = write_lines("gold.jsonl", {"id": "a", "text": "病人没有发烧。", "lang": "zh"})
-    [line] = score_translation(str(found), str(gold), resamples=0)
+    [line] = score_translation(str(found), str(gold), resamples=10)
     assert "|tok:zh|" in line["signatures"]["bleu"]
     assert line["bleu"] > 30
-    assert "intervals" not in line
 
 
 def test_records_that_one_side_lacks(files: dict[str, Path], write_lines: Write) -> None:
