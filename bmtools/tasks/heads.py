@@ -275,8 +275,7 @@ def crf_loss(model: nn.Module, logits: Tensor, labels: Tensor) -> Tensor:
     """
     labelled = (labels != IGNORED).flatten(1).any(dim=1)
     labels, logits = labels[labelled], logits[labelled]
-    positions, mask = pack((labels != IGNORED).all(dim=-1))
-    rows = torch.arange(len(logits), device=logits.device)[:, None]
+    rows, positions, mask = pack((labels != IGNORED).all(dim=-1))
     return -module_of(model, Crf).log_likelihood(
         logits[rows, positions].float(), labels[rows, positions].clamp(min=0), mask).sum()
 
@@ -293,8 +292,7 @@ def crf_outputs(model: nn.Module, logits: Tensor, words: Tensor) -> Tensor:
         (batch, tokens, groups, labels + 1) float32: log probabilities, then the label id; 0 where
         no word is.
     """
-    positions, mask = pack(words.bool())
-    rows = torch.arange(len(logits), device=logits.device)[:, None]
+    rows, positions, mask = pack(words.bool())
     emissions = logits[rows, positions].float()
     crf = module_of(model, Crf)
     found = torch.cat([crf.log_marginals(emissions, mask),
@@ -394,17 +392,18 @@ class Crf(nn.Module):
             yield alphas
 
 
-def pack(mask: Tensor) -> tuple[Tensor, Tensor]:
+def pack(mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Find the marked positions of each row, moved to its beginning.
 
     Args:
         mask: (batch, positions) bool.
 
     Returns:
-        (batch, most marked ones of a row) int64, positions, and where they are marked, bool; one
-        column at least.
+        (batch, 1), numbers of the rows; (batch, most marked ones of a row) int64, positions, and
+        where they are marked, bool; one column at least.
     """
     counts = mask.sum(dim=1)
     width = max([1, *counts.tolist()])
     order = (~mask).int().argsort(dim=1, stable=True)[:, :width]
-    return order, torch.arange(width, device=mask.device) < counts[:, None]
+    return (torch.arange(len(mask), device=mask.device)[:, None], order,
+            torch.arange(width, device=mask.device) < counts[:, None])

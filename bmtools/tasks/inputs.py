@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -116,21 +117,20 @@ def _words(text: str, encoding: Encoding,
         else:
             spans[-1] = (spans[-1][0], max(spans[-1][1], end))
         lead, word_before = index + 1, word
-    limits = [*(start for start, _ in spans[1:]), len(text)]
-    for number, ((start, end), limit) in enumerate(zip(spans, limits, strict=False)):
-        while end < limit and category(text[end]) in _MARKS:
-            end += 1
-        spans[number] = (start, end)
-    return spans, firsts, leads, blanks
+    return [(start, _after_marks(text, end)) for start, end in spans], firsts, leads, blanks
 
 
 def whole_characters(text: str, start: int, end: int) -> tuple[int, int]:
     """Widen a span that would cut accents or joiners from the character before them."""
     while 0 < start < end and category(text[start]) in _MARKS:
         start -= 1
+    return start, _after_marks(text, end)
+
+
+def _after_marks(text: str, end: int) -> int:
     while end < len(text) and category(text[end]) in _MARKS:
         end += 1
-    return start, end
+    return end
 
 
 def _begins(text: str, end_before: int, start: int, other_word: bool) -> bool:
@@ -167,16 +167,11 @@ def _borders(text: str, words: list[tuple[int, int]], leads: list[int], total: i
         if "\n" in gap or _WIDE_STOP.search(before) \
                 or (gap and not text[start].islower() and _STOP.search(before)):
             sentences.append(lead)
-    choices = np.array(sentences, dtype=np.int64), np.array(leads, dtype=np.int64)
     start = 0
     while total - start > size:
-        for allowed in choices:
-            last = int(np.searchsorted(allowed, start + size, side="right")) - 1
-            if last >= 0 and allowed[last] > start:
-                start = int(allowed[last])
-                break
-        else:
-            start += size
+        lasts = [allowed[bisect_right(allowed, start + size) - 1] for allowed in (sentences, leads)
+                 if bisect_right(allowed, start + size)]
+        start = next((last for last in lasts if last > start), start + size)
         yield start
     if total > start:
         yield total
