@@ -18,7 +18,7 @@ from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import CheckpointError, DataError, Reject, refuse, setting, suggestion
 from bmtools.models.checkpoint import Checkpoint
 from bmtools.records import JsonObject, Record, document_of
-from bmtools.tasks.heads import linear_layer, output_layer
+from bmtools.tasks.heads import output_layer
 from bmtools.tasks.inputs import PairEncoder, TextInput
 from bmtools.tasks.metrics.samples import measure
 from bmtools.tasks.metrics.spans import Scores
@@ -311,7 +311,7 @@ class SimilarityTask(TextTask):
 
     def finish(self, model: PreTrainedModel) -> PreTrainedModel:
         """Bring outputs into the scale of the gold scores, by the output layer's weights."""
-        layer = linear_layer(model, output_layer(self.checkpoint, 1))
+        _, layer = output_layer(model, 1, self.checkpoint.path)
         layer.weight.data.mul_(self._deviation)
         layer.bias.data.mul_(self._deviation).add_(self._mean)
         return model

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import torch
 from safetensors import safe_open
@@ -72,7 +72,7 @@ def load_encoder(directory: Path, model_class: str) -> Checkpoint:
     torch.manual_seed(0)  # weights that are new are drawn once more for each seed
     checkpoint = load_checkpoint(directory, model_class=model_class, new_head=True,
                                  id2label={0: "O"}, label2id={"O": 0})
-    output_layer(checkpoint, 1)
+    output_layer(checkpoint.model, 1, directory)
     return checkpoint
 
 
@@ -96,10 +96,10 @@ def with_new_head(encoder: Checkpoint, labels: Sequence[str], seed: int,
         trained_head: output layer to go on with.
     """
     model: Any = encoder.copy_model()
-    name = output_layer(encoder, 1)
+    name, old = output_layer(model, 1, encoder.path)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        output = trained_head or new_layer(linear_layer(model, name), len(labels), make_head)
+        output = trained_head or new_layer(old, len(labels), make_head)
     new = [key for key in sorted(encoder.new_weights) if not key.startswith(f"{name}.")]
     if not trained_head and not make_head:
         new = [f"{name}.weight", f"{name}.bias", *new]
@@ -135,22 +135,22 @@ def read_weights(directory: Path, prefix: str) -> dict[str, Tensor]:
                 for name in weights.keys() if name.startswith(prefix)}  # noqa: SIM118
 
 
-def output_layer(encoder: Checkpoint, outputs: int) -> str:
-    """Name the linear layer of transformers' head that computes the labels."""
-    model = encoder.model
-    found = [name for name, module in model.named_modules()
+def output_layer(model: PreTrainedModel, outputs: int, path: Path) -> tuple[str, nn.Linear]:
+    """Find the linear layer of transformers' head that computes the labels, and its name.
+
+    Args:
+        model: with the head.
+        outputs: number of labels.
+        path: of the model, for a message.
+    """
+    found = [(name, module) for name, module in model.named_modules()
              if isinstance(module, nn.Linear) and module.out_features == outputs
              and not name.startswith(f"{model.base_model_prefix}.")]
     if len(found) != 1:
-        raise CheckpointError(f"{encoder.path}: the head of a {type(model).__name__} is not known, "
+        raise CheckpointError(f"{path}: the head of a {type(model).__name__} is not known, "
                               "expected one linear output layer, as over BERT, RoBERTa or "
                               "ModernBERT")
     return found[0]
-
-
-def linear_layer(model: nn.Module, name: str) -> nn.Linear:
-    """Return a linear layer of a model by its name."""
-    return cast("nn.Linear", model.get_submodule(name))
 
 
 class PairHead(Head):

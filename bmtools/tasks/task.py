@@ -29,7 +29,6 @@ from bmtools.models.model_files import read_config
 from bmtools.records import JsonObject, Record
 from bmtools.tasks.heads import (
     MakeHead,
-    linear_layer,
     new_layer,
     output_layer,
     read_weights,
@@ -230,11 +229,10 @@ class Task(ABC, Generic[ExampleT, InputT]):
         if config.get("architectures") != [type(encoder.model).__name__] \
                 or not (self.fixed_labels or own == self.labels):
             return None
-        name = output_layer(encoder, 1)
+        name, old = output_layer(encoder.model, 1, encoder.path)
         weights = read_weights(encoder.path, f"{name}.")
         with torch.random.fork_rng(devices=[]):
-            head = new_layer(linear_layer(encoder.model, name), len(self.labels),
-                             self.head_for(self.config)[1])
+            head = new_layer(old, len(self.labels), self.head_for(self.config)[1])
         if {key: weight.shape for key, weight in weights.items()} != \
                 {key: weight.shape for key, weight in head.state_dict().items()}:
             return None
@@ -259,8 +257,8 @@ class Task(ABC, Generic[ExampleT, InputT]):
         checkpoint = load_checkpoint(directory, device, model_class, new_head=True)
         model = checkpoint.model
         outputs = len(model.config.id2label or {})
-        name = output_layer(checkpoint, outputs)
-        head = make_head(linear_layer(model, name).in_features, outputs)
+        name, old = output_layer(model, outputs, directory)
+        head = make_head(old.in_features, outputs)
         try:
             head.load_state_dict(read_weights(directory, f"{name}."))
         except RuntimeError as error:
