@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from bmtools.keyed_random import (
     Purpose,
@@ -12,8 +11,6 @@ from bmtools.keyed_random import (
     derive,
     uniforms,
 )
-
-DRAWS = 1 << 18
 
 
 def plain(key: int, counter: int, purpose: int) -> int:
@@ -48,47 +45,6 @@ def test_a_series_is_what_single_draws_give() -> None:
     assert (bits_per_key(keys, borders, Purpose.REPLACEMENT)
             == bits(np.repeat(keys, counts), counters, Purpose.REPLACEMENT)).all()
     assert len(bits_per_key(keys[:0], borders[:1], Purpose.REPLACEMENT)) == 0
-
-
-def streams() -> dict[str, np.ndarray]:
-    """Numbers that stand side by side in each way that they may be used."""
-    one = derive(0, 0)
-    many = derive(0, np.arange(DRAWS))
-    plain_keys = np.arange(DRAWS, dtype=np.uint64)
-    return {"counters of a key": uniforms(one, np.arange(DRAWS), Purpose.ORDER),
-            "a counter of many keys": uniforms(many, 0, Purpose.ORDER),
-            "keys that were never mixed": uniforms(plain_keys, 7, Purpose.REPLACEMENT),
-            "every 1024th counter": uniforms(one, 1024 * np.arange(DRAWS), Purpose.ORDER)}
-
-
-@pytest.mark.parametrize("name", streams())
-def test_numbers_are_spread_evenly(name: str) -> None:
-    drawn = streams()[name]
-    assert drawn.min() >= 0 and drawn.max() < 1
-    assert abs(drawn.mean() - 0.5) < 4 * np.sqrt(1 / 12 / DRAWS)
-    # The variance of the squared distance from the mean is 1/180.
-    assert abs(drawn.var() - 1 / 12) < 4 * np.sqrt(1 / 180 / DRAWS)
-    for bins in (16, 256, 4096):
-        counts = np.histogram(drawn, bins, (0, 1))[0]
-        chi_square = ((counts - DRAWS / bins) ** 2).sum() / (DRAWS / bins)
-        assert abs(chi_square - (bins - 1)) < 4 * np.sqrt(2 * (bins - 1))
-
-
-@pytest.mark.parametrize("name", streams())
-def test_numbers_say_nothing_about_those_after_them(name: str) -> None:
-    drawn = streams()[name] - 0.5
-    for lag in (1, 2, 3, 64):
-        correlation = 12 * (drawn[:-lag] * drawn[lag:]).mean()
-        assert abs(correlation) < 4 / np.sqrt(DRAWS)
-    pairs = np.histogram2d(drawn[:-1:2], drawn[1::2], 32, ((-0.5, 0.5), (-0.5, 0.5)))[0]
-    expected = DRAWS / 2 / 32**2
-    assert abs(((pairs - expected) ** 2).sum() / expected - 1023) < 4 * np.sqrt(2 * 1023)
-
-
-def test_every_bit_is_a_fair_coin() -> None:
-    drawn = bits(derive(5, np.arange(512))[:, None], np.arange(512), Purpose.REPLACEMENT).ravel()
-    ones = np.unpackbits(drawn.view(np.uint8)).reshape(-1, 64).mean(axis=0)
-    assert np.abs(ones - 0.5).max() < 4.5 * 0.5 / np.sqrt(DRAWS)
 
 
 def test_keys_differ_by_every_number_and_by_their_order() -> None:

@@ -6,27 +6,18 @@ import re
 import runpy
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
+from every_command import every_command
 
 from bmtools.cli.help import DocumentedCommand, topic_text, topics
-from bmtools.cli.main import bmtools
 
 SCRIPT = Path(__file__).parents[1] / "docs" / "man_pages.py"
 
 
-def commands(command: click.Command = bmtools, parent: click.Context | None = None,
-             name: str = "bmtools") -> Iterator[tuple[str, click.Command]]:
-    context = click.Context(command, parent, name)
-    yield context.command_path.replace(" ", "-"), command
-    if isinstance(command, click.Group):
-        for one in command.list_commands(context):
-            inner = command.get_command(context, one)
-            assert inner is not None
-            yield from commands(inner, context, one)
+COMMANDS = {"-".join(("bmtools", *words)): command for words, command, _ in every_command()}
 
 
 @pytest.fixture(scope="module")
@@ -53,12 +44,12 @@ def shown(pages: Path) -> dict[str, str]:
 
 
 def test_a_page_for_each_command_and_topic(pages: Path) -> None:
-    expected = {f"{page}.1" for page, _ in commands()} | {f"bmtools-{name}.7" for name in topics()}
+    expected = {f"{page}.1" for page in COMMANDS} | {f"bmtools-{name}.7" for name in topics()}
     assert {path.name for path in pages.iterdir()} == expected
 
 
 def test_pages_show_all_that_help_does(shown: dict[str, str]) -> None:
-    for page, command in commands():
+    for page, command in COMMANDS.items():
         text = " ".join(shown[f"{page}.1"].replace("\u2010", "-").split())
         assert f"NAME {page} - " in text
         for example in getattr(command, "examples", ()):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 import pytest
 from click.shell_completion import ShellComplete
+from every_command import every_command
 
 from bmtools.cli.help import (
     DocumentedCommand,
@@ -29,38 +30,16 @@ Run = Callable[..., object]
 TWO_SCREENS = 2 * 25
 
 
-def commands(command: click.Command = bmtools, words: tuple[str, ...] = (),
-             parent: click.Context | None = None) -> Iterator[tuple[str, ...]]:
-    """Yield the words of every command and group."""
-    context = click.Context(command, parent, words[-1] if words else "bmtools")
-    yield words
-    if isinstance(command, click.Group):
-        for name in command.list_commands(context):
-            inner = command.get_command(context, name)
-            assert inner is not None
-            yield from commands(inner, (*words, name), context)
-
-
-def find(words: tuple[str, ...]) -> tuple[click.Command, click.Context]:
-    command: click.Command = bmtools
-    context = click.Context(bmtools, info_name="bmtools")
-    for word in words:
-        assert isinstance(command, click.Group)
-        inner = command.get_command(context, word)
-        assert inner is not None
-        command, context = inner, click.Context(inner, context, word)
-    return command, context
-
-
-EVERY = pytest.mark.parametrize("words", [*commands()], ids=lambda words: " ".join(words))
+FOUND = {words: (command, context) for words, command, context in every_command()}
+EVERY = pytest.mark.parametrize("words", [*FOUND], ids=lambda words: " ".join(words))
 LEAVES = pytest.mark.parametrize(
-    "words", [words for words in commands() if isinstance(find(words)[0], DocumentedCommand)],
+    "words", [words for words in FOUND if isinstance(FOUND[words][0], DocumentedCommand)],
     ids=lambda words: " ".join(words))
 
 
 @EVERY
 def test_help_is_a_sentence_then_examples_in_80_columns(run, words: tuple[str, ...]) -> None:
-    command, _ = find(words)
+    command, _ = FOUND[words]
     outcome = run(*words, "--help")
     assert (outcome.code, outcome.err) == (0, "")
     lines = outcome.out.splitlines()
@@ -74,7 +53,7 @@ def test_help_is_a_sentence_then_examples_in_80_columns(run, words: tuple[str, .
 
 @LEAVES
 def test_help_lists_what_matters_and_help_all_everything(run, words: tuple[str, ...]) -> None:
-    command, context = find(words)
+    command, context = FOUND[words]
     short, full = (run(*words, flag).out for flag in ("--help", "--help-all"))
     flags = [f"--set {option.name}" if isinstance(option, KeyOption) else f"--{long_name(option)}"
              for option in command.get_params(context)
@@ -96,7 +75,7 @@ def test_help_lists_what_matters_and_help_all_everything(run, words: tuple[str, 
 
 @LEAVES
 def test_values_stand_as_they_are_accepted(run, words: tuple[str, ...]) -> None:
-    command, _ = find(words)
+    command, _ = FOUND[words]
     shown = run(*words, "--help-all").out
     for option in command.params:
         if isinstance(option.type, click.Choice):
@@ -106,7 +85,7 @@ def test_values_stand_as_they_are_accepted(run, words: tuple[str, ...]) -> None:
                         if re.search(rf"^ +{value.capitalize()}[ ,]\(", shown, re.MULTILINE)]
 
 
-LIGHT = [*([*words, "--help"] for words in commands()), ["--version"], ["help"],
+LIGHT = [*([*words, "--help"] for words in FOUND), ["--version"], ["help"],
          ["help", "phases"], ["pretran"], ["recipe", "list"], ["recipe", "show", "laptop"],
          ["import", "text", "TEXT"], ["table", "--columns", "pppl", "SCORES"]]
 
@@ -133,8 +112,8 @@ def test_what_needs_no_torch_imports_nothing_heavy(
 
 def test_declared_names_are_options() -> None:
     known, declared = {"files"}, set()
-    for words in commands():
-        command, context = find(words)
+    for words in FOUND:
+        command, context = FOUND[words]
         known |= {long_name(option) for option in command.get_params(context)}
         if isinstance(command, DocumentedCommand):
             declared |= {*command.essential, *command.meanings}
@@ -150,7 +129,7 @@ def test_a_group_alone_prints_its_help_on_stderr(run, words: tuple[str, ...]) ->
 
 @pytest.mark.parametrize("words", [(), ("import",), ("recipe",), ("finetune",)])
 def test_a_group_lists_its_commands_with_their_whole_sentence(run, words: tuple[str, ...]) -> None:
-    group, context = find(words)
+    group, context = FOUND[words]
     shown = " ".join(run(*words, "--help").out.split())
     assert isinstance(group, click.Group)
     for name in group.list_commands(context):
@@ -215,7 +194,7 @@ def test_a_topic_fits_two_screens(run, topic: str) -> None:
     # The topic phases ends with a list of all keys.
     assert (len(lines) <= TWO_SCREENS or topic == "phases") and max(map(len, lines)) <= 79
     flags = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", outcome.out))
-    known = {opt for words in commands() for option in find(words)[0].get_params(find(words)[1])
+    known = {opt for words in FOUND for option in FOUND[words][0].get_params(FOUND[words][1])
              for opt in (*option.opts, *option.secondary_opts)}
     assert flags <= known | {"--local-dir"}
 
@@ -273,8 +252,8 @@ OTHER_NAMES = {"jobs", "threads", "n-jobs", "num-workers", "mixed-precision", "d
 
 def test_an_option_has_one_name_and_one_meaning() -> None:
     found: dict[str, set[str]] = {}
-    for words in commands():
-        for option in find(words)[0].params:
+    for words in FOUND:
+        for option in FOUND[words][0].params:
             if isinstance(option, click.Option) and not isinstance(option, KeyOption):
                 name = long_name(option)
                 found.setdefault(name, set()).add(words[0] if words else "")

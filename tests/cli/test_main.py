@@ -9,7 +9,6 @@ from typing import Any
 import click
 import pytest
 
-from bmtools import __version__
 from bmtools.cli.main import COMMANDS, bmtools, message_and_code
 
 Run = Callable[..., object]
@@ -21,10 +20,6 @@ def test_the_table_and_the_command_agree(name: str) -> None:
     assert command is not None
     assert command.name == name
     assert (command.help or "").split("\n")[0] == COMMANDS[name]
-
-
-def test_version(run) -> None:
-    assert run("--version").out == f"bmtools {__version__}\n"
 
 
 @pytest.mark.parametrize("arguments", [("frobnicate",), ("--nope",), ("pretrain", "--nope"),
@@ -73,23 +68,6 @@ def test_environment_config_and_command_line_in_that_order(run, tmp_path: Path, 
     assert (found["size"], found["min_frequency"], found["max_alphabet"]) == (110, 4, 77)
     monkeypatch.setenv("BMTOOLS_BUILD_VOCAB_SIZE", "120")
     assert settings("--config", config)["size"] == 120
-
-
-def test_an_unknown_key_in_the_config_is_wrong_usage(run, tmp_path: Path) -> None:
-    config = tmp_path / "c.toml"
-    config.write_text("sizee = 110\n")
-    outcome = run("build-vocab", "--config", config, "-o", tmp_path / "v")
-    assert outcome.code == 2
-    assert outcome.err == (f"bmtools: {config}:1: found unknown key 'sizee', did you mean 'size'? "
-                           "See 'bmtools build-vocab --help'.\n")
-
-
-def test_completion_names_the_commands(process) -> None:
-    outcome = process(COMP_WORDS="bmtools score", COMP_CWORD="1",
-                    _BMTOOLS_COMPLETE="bash_complete")
-    assert outcome.out.split() == [f"plain,score-{what}" for what in
-                                   ("tasks", "suite", "translation", "pppl", "mrr", "masking",
-                                    "space")]
 
 
 @pytest.mark.parametrize(("arguments", "blocked", "found"), [

@@ -68,16 +68,6 @@ def test_what_differs_is_written(folder: Path, run: Run, arguments: str) -> None
     assert outcome.code == 0, outcome.err
 
 
-def test_stdin_is_in_no_directory_that_goes(folder: Path, run: Run,
-                                            monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir("sub")
-    with (folder / "in.jsonl").open() as stream:
-        monkeypatch.setattr(sys, "stdin", stream)
-        outcome = run("build-vocab", "-", "--allow-fewer", "-o", ".", "--overwrite")
-    assert outcome.code == 0, outcome.err
-    assert (folder / "sub/tokenizer.json").is_file() and not (folder / "sub/words").exists()
-
-
 def test_redirections_count_too(folder: Path) -> None:
     bmtools = f"{sys.executable} -m bmtools import jsonl"
     for call, what in ((f"{bmtools} in.jsonl >> in.jsonl", "FILES and --output are the same, in"),

@@ -3,42 +3,27 @@
 from __future__ import annotations
 
 import json
-import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
+from every_command import every_command
 
-import bmtools.corpus
-import bmtools.vocab
-from bmtools.cli.main import COMMANDS
-from bmtools.cli.main import bmtools as program
 from bmtools.cli.outputs import declared_paths
 from bmtools.cli.parameters import NamedPath, OutputFile
 from bmtools.errors import setting, settings_spelled_as_flags
 from bmtools.status import Status, counted, watching_status
-from bmtools.vocab.settings import VocabularyConfig
 
 Run = Callable[..., Any]
 TRANSLATE = ("translate", "en.jsonl", "--source-lang", "en", "--target-lang", "it",
              "--engine", "memory", "--memory", "memory.tsv")
 
 
-def all_commands() -> Iterator[tuple[str, click.Command]]:
-    """Yield every command and subcommand by its name."""
-    context = click.Context(program)
-    for name in COMMANDS:
-        command = program.get_command(context, name)
-        if isinstance(command, click.Group):
-            for one in command.list_commands(context):
-                sub = command.get_command(context, one)
-                assert sub is not None
-                yield f"{name} {one}", sub
-        elif command is not None:
-            yield name, command
+LEAVES = {" ".join(words): command for words, command, _ in every_command()
+          if not isinstance(command, click.Group)}
 
 
 @pytest.fixture
@@ -86,7 +71,7 @@ def test_records_hash_every_file_that_was_read(folder: Path, run: Run) -> None:
 def test_parameters_that_name_files_say_so_by_their_type() -> None:
     """A metavar of a path is for people; the frame reads types."""
     words = ("FILE", "DIR", "PATH", "CKPT")
-    for name, command in all_commands():
+    for name, command in LEAVES.items():
         for param in command.params:
             metavar = param.metavar or ""
             if any(word in metavar for word in words):
@@ -95,7 +80,7 @@ def test_parameters_that_name_files_say_so_by_their_type() -> None:
 
 
 def test_outputs_are_declared_as_outputs() -> None:
-    for name, command in all_commands():
+    for name, command in LEAVES.items():
         for param in command.params:
             if param.name == "output" and isinstance(param.type, NamedPath):
                 assert param.type.is_output, name
@@ -104,19 +89,10 @@ def test_outputs_are_declared_as_outputs() -> None:
 
 
 def test_a_file_in_a_pair_of_name_and_path_is_declared(folder: Path) -> None:
-    command = dict(all_commands())["mix"]
+    command = LEAVES["mix"]
     context = click.Context(command)
     context.params = {"files": ("a=en.jsonl", "en.jsonl")}
     assert [path.name for path in declared_paths(context)] == ["en.jsonl", "en.jsonl"]
-
-
-def test_a_setting_that_names_no_file_is_no_input(folder: Path, run: Run) -> None:
-    """--terms is empty by default, and an empty path would be the current directory."""
-    outcome = run("build-vocab", "en.jsonl", "--size", "100", "--allow-fewer", "-o", "v")
-    assert outcome.code == 0, outcome.err
-    context = click.Context(dict(all_commands())["build-vocab"])
-    context.params = {"files": ("en.jsonl",), "terms": ""}
-    assert [path.name for path in declared_paths(context)] == ["en.jsonl"]
 
 
 def test_two_functions_at_once_keep_their_state_apart() -> None:
@@ -141,45 +117,3 @@ def test_two_functions_at_once_keep_their_state_apart() -> None:
     assert {status.activity for status in seen["one"]} == {"one"}
     assert {status.activity for status in seen["two"]} == {"two"}
     assert spelled == {"one": "--max-length", "two": "max_length"}
-
-
-def test_two_functions_at_once_write_what_each_writes_alone(tmp_path: Path) -> None:
-    """Licences, numbers and reports of one call do not end up in the output of another."""
-    texts = {"it": "Il cuore pompa il sangue nelle arterie.", "es": "La sangre llega al corazón."}
-    both = threading.Barrier(2)
-
-    def records(lang: str, together: bool) -> Iterator[dict[str, str]]:
-        for number in range(200):
-            if together and number % 50 == 0:
-                both.wait(20)  # each is in the middle of the other
-            yield {"id": str(number), "text": texts[lang], "lang": lang, "source": lang,
-                   "licence": "CC-BY-4.0" if lang == "it" else "CC0-1.0"}
-
-    def work(lang: str, together: bool) -> None:
-        folder = tmp_path / f"{lang}-{together}"
-        folder.mkdir()
-        bmtools.vocab.build_vocab(records(lang, together), VocabularyConfig(
-            size=100, allow_fewer=True), folder / "vocabulary")
-        distinct = list(bmtools.corpus.dedup(records(lang, together), threshold=0.8))
-        (folder / "distinct.json").write_text(json.dumps(distinct))
-
-    for lang in texts:
-        work(lang, together=False)
-    threads = [threading.Thread(target=work, args=[lang, True]) for lang in texts]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    for lang in texts:
-        alone, together = (
-            {str(path.relative_to(folder)): without_times(path.read_text())
-             for path in folder.rglob("*") if path.is_file()}
-            for folder in (tmp_path / f"{lang}-False", tmp_path / f"{lang}-True"))
-        assert len(alone) > 3
-        assert together == alone
-        assert lang in alone["vocabulary/bmtools.json"]
-
-
-def without_times(content: str) -> str:
-    """Leave the times out of the text of a record."""
-    return re.sub(r'"(started|wall_seconds|seconds)": [^,\n]*', "", content)

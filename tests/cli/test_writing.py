@@ -81,12 +81,6 @@ def test_a_pipe_gets_whole_blocks_that_end_no_line(
     assert [block for block in blocks if block.endswith(b"\n")] == blocks[-1:]
 
 
-def test_a_failure_before_the_first_record_leaves_stdout_empty(tmp_path: Path,
-                                                               run: Callable[..., Any]) -> None:
-    (tmp_path / "notes.txt").write_bytes(b"\xff\n")
-    assert run("import", "text", tmp_path / "notes.txt").out == ""
-
-
 @pytest.mark.parametrize(("number", "code", "reason"), [
     (signal.SIGTERM, 143, "terminated"), (signal.SIGHUP, 129, "hung up"),
     (signal.SIGINT, 130, "interrupted"), (signal.SIGKILL, -9, "")])
@@ -118,10 +112,3 @@ def test_a_producer_that_is_ended_leaves_a_stream_that_is_refused(
     else:
         assert "the last line is cut off, after" in outcome.err
     assert not (tmp_path / "vocab").exists()
-
-
-def test_a_fifo_is_told_too(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_bytes(b"one\n\ntw\xff\n")
-    done = _shell("mkfifo pipe; timeout 60 cat pipe & "
-                  f"{BMTOOLS} import text notes.txt -o pipe; wait", tmp_path)
-    assert '"bmtools":"incomplete"' in done.stdout.splitlines()[-1]

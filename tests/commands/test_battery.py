@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
+from every_command import every_command
 
-from bmtools.cli.main import COMMANDS, bmtools
+from bmtools.cli.help import Group
+from bmtools.cli.main import bmtools
 from bmtools.cli.options import Command
 from bmtools.io.provenance.manifest import hash_directory
 
@@ -186,22 +188,9 @@ def kit(request: pytest.FixtureRequest, kit_paths: dict[str, Path], tmp_path: Pa
     return Kit(request.param, case, tmp_path, kit_paths, run, piped)
 
 
-def commands(group: click.Group, context: click.Context) -> Iterator[click.Command]:
-    """Yield all commands, those of groups in place of these."""
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        if isinstance(command, click.Group):
-            yield from commands(command, context)
-        else:
-            yield command
-
-
 def test_every_command_uses_the_frame_that_is_tested_here() -> None:
-    found = list(commands(bmtools, click.Context(bmtools)))
-    assert len(found) > len(COMMANDS)
-    assert [command.name for command in found if not isinstance(command, Command)
-            and command.name != "help"] == []
+    assert [command.name for _, command, _ in every_command()
+            if not isinstance(command, Command | Group) and command.name != "help"] == []
 
 
 def test_a_file_equals_stdin(kit: Kit, contents: Callable[[Path], Any],

@@ -26,20 +26,6 @@ def test_stdout_is_one_line_about_the_directory(
         "vocabulary": manifest(tmp_path / "tok")["vocabulary"]}]
 
 
-def test_a_full_directory_is_kept_unless_told(run: Run, corpus: Path, tmp_path: Path) -> None:
-    target = tmp_path / "tok"
-    target.mkdir()
-    (target / "mine.txt").write_text("mine")
-    outcome = run("build-vocab", corpus, "-o", target, "--size", "120")
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == (f"bmtools: {target} is not empty; give another name, or --overwrite "
-                           "to replace it\n")
-    assert [path.name for path in target.iterdir()] == ["mine.txt"]
-    assert run("build-vocab", corpus, "-o", target, "--size", "120", "--overwrite").code == 0
-    assert {path.name for path in target.iterdir()} == {
-        "tokenizer.json", "tokenizer_config.json", "vocab.txt", "bmtools.json"}
-
-
 @pytest.mark.parametrize("tokenizer_type", ["wordpiece", "bpe", "unigram"])
 def test_a_bound_draws_the_same_documents_from_a_file_and_a_pipe(
         run: Run, piped: Run, write_lines: Run, tmp_path: Path, contents: Callable[..., Any],

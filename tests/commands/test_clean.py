@@ -34,18 +34,6 @@ def test_rules_are_counted_and_what_is_left_out_keeps_its_reason(
         "meta": {"year": 2001, "dropped": {"rule": "min-words", "found": 2}}}
 
 
-def test_rules_come_from_a_toml_file(run: Run, write_lines: Callable[..., Path],
-                                     tmp_path: Path) -> None:
-    corpus = write_lines("c.jsonl", {"id": "a", "text": "Pag. 3\nIl  cuore"},
-                         {"id": "b", "text": "Il"})
-    (tmp_path / "own").write_text("^Pag\\. \\d+$\n")
-    (tmp_path / "rules.toml").write_text(
-        f'[clean]\nmin-words = 2\nrepairs = "white-space"\nremove = "{tmp_path}/own"\n')
-    outcome = run("clean", corpus, "--config", tmp_path / "rules.toml")
-    assert outcome.records == [{"id": "a", "text": "Il cuore"}]
-    assert "dropped: min-words 1; changed: remove 1" in outcome.err
-
-
 @pytest.mark.parametrize(("pattern", "message"), [
     ("(a", "own:1: found '(a' (missing ), unterminated subpattern at position 0), expected a"),
     ("[[a]", "own:1: found '[[a]' (Possible nested set at position 1), expected a"),
@@ -69,14 +57,6 @@ def test_packages_of_the_extra_are_asked_for(
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err == (f"bmtools: {needed_by} needs the package {package}: "
                            f"{install_command('cleaning')}\n")
-
-
-def test_licences_without_a_known_name_are_named(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "in.jsonl").write_text('{"id": "1", "text": "Asma.", "licence": "own notes"}\n')
-    outcome = run("clean", tmp_path / "in.jsonl", "--licences", "CC-YB,own notes,CCBY,commercial")
-    assert [line.split("'")[1] for line in outcome.err.splitlines()[:2]] == ["CC-YB", "own notes"]
-    assert "is no licence known by name" in outcome.err
-    assert "bmtools: 1 of 1 record " in outcome.err
 
 
 @pytest.mark.data

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import pytest
 
 import bmtools.study.reports.compare_models as model_speed
-from bmtools.errors import DataError
 from bmtools.export.export import export_model
 from bmtools.study import compare_models
 
@@ -85,13 +84,3 @@ def test_processes_of_their_own(tiny_checkpoint: Path) -> None:
                             workers=1, batch_size=2, max_length=8)
     assert line["texts"] == 1
     assert 50 < line["cpu"]["peak_megabytes"] < 2_000
-
-
-def test_mistakes(run: Callable[..., Any], models: list[Path], tmp_path: Path,
-                  corpus: Path) -> None:
-    with pytest.raises(DataError, match=r"texts: found no text, expected records with text"):
-        compare_models(models[:1], texts=[])
-    assert run("compare-models").code == 2
-    (tmp_path / "empty").mkdir()
-    done = run("compare-models", tmp_path / "empty", "--texts", corpus)
-    assert done.code == 1 and len(done.err.splitlines()) == 1

@@ -64,16 +64,6 @@ def test_an_assumed_casing_is_said(run: Run, records: Path, pair: list[object],
                     str(tiny_tokenizer): ("cased", False)}
 
 
-def test_a_checkpoint_and_its_tokenizer_are_one_vocabulary(
-        run: Run, records: Path, tiny_tokenizer: Path, tiny_checkpoint: Path) -> None:
-    outcome = run("compare-vocab", records, "--vocab", tiny_tokenizer, "--vocab", tiny_checkpoint,
-                  "--vocab", tiny_tokenizer / "tokenizer.json")
-    assert outcome.code == 0, outcome.err
-    same = [{key: value for key, value in line.items() if key != "vocabulary"}
-            for line in outcome.records if line["scope"] == "text"]
-    assert same[0] == same[1] == same[2]
-
-
 def test_terms_alone_need_no_records(run: Run, piped: Run, pair: list[object],
                                      tmp_path: Path) -> None:
     terms = tmp_path / "terms.tsv"

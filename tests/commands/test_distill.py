@@ -145,30 +145,3 @@ def test_a_student_takes_layers_of_its_teacher(
     assert (content["settings"]["take_layers"], content["settings"]["student"]) == (
         "even", teacher.name)
     assert content["parents"] == dict.fromkeys(("teacher", "student"), hash_directory(teacher))
-
-
-@pytest.mark.parametrize(("arguments", "code", "message"), [
-    (["--take-layers", "2"], 1, "--take-layers: found 2, expected 1 to 1, the layers that there "
-                                "are"),
-    (["--take-layers", "even", "--architecture", "bert-1x64"], 2,
-     "expected one of --student and --architecture, or --take-layers"),
-    ([], 2, "expected one of --student and --architecture, or --take-layers")])
-def test_students_that_cannot_be_made_are_refused(
-        run: Run, corpus: Path, tiny_checkpoint: Path, tiny_tokenizer: Path, tmp_path: Path,
-        arguments: list[str], code: int, message: str) -> None:
-    given = [tiny_tokenizer if one == "TOKENIZER" else one for one in arguments]
-    outcome = run("distill", "--teacher", tiny_checkpoint, *QUICK, "-o", tmp_path / "out", corpus,
-                  *given)
-    assert (outcome.code, outcome.out) == (code, "")
-    assert outcome.err.splitlines()[-1].removeprefix("Error: ").removeprefix("bmtools: ") \
-        .startswith(message)
-
-
-@pytest.mark.parametrize("kind", ["taught", "fresh"])
-def test_rows_fit_teacher_and_student(run: Run, request: pytest.FixtureRequest, corpus: Path,
-                                      kind: str) -> None:
-    """The teacher has 32 positions; new weights of the named architecture would have 512."""
-    outcome = run(*request.getfixturevalue(kind), "--max-length", "33", corpus)
-    assert outcome.code == 1
-    assert outcome.err == \
-        "bmtools: --max-length: found 33, but the teacher has 32 positions; expected that or less\n"

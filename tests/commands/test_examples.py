@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import click
 import pyarrow.parquet
 import pytest
 import torch
+from every_command import every_command
 from safetensors.torch import load_file
 from toy_documents import PAGE, epub, pdf, warc
 from toy_models import SENTENCES
@@ -36,19 +37,7 @@ CURATED = {"data": [{"original": sentence, "masked": [sentence.replace("sangue",
                     for sentence in SENTENCES if "sangue" in sentence]}
 
 
-def commands(name: str = "", command: click.Command = bmtools,
-             parent: click.Context | None = None) -> Iterator[tuple[str, click.Command]]:
-    """Yield every command and group by its words."""
-    context = click.Context(command, parent, name.split()[-1] if name else "bmtools")
-    yield name, command
-    if isinstance(command, click.Group):
-        for one in command.list_commands(context):
-            inner = command.get_command(context, one)
-            assert inner is not None
-            yield from commands(f"{name} {one}".strip(), inner, context)
-
-
-DOCUMENTED = dict(commands())
+DOCUMENTED = {" ".join(words): command for words, command, _ in every_command()}
 EXAMPLES = {name: command.examples for name, command in DOCUMENTED.items()
             if isinstance(command, DocumentedCommand | Group)}
 SHELL = re.compile(r"^    ((?:BMTOOLS_\w+=\S+ )?bmtools (?:.*\\\n)*.*)$", re.MULTILINE)

@@ -44,13 +44,6 @@ def test_schemes(lines, scheme: str, expected: str) -> None:
     assert "".join(line.split("\t")[1][0] for line in found if line) == expected
 
 
-def test_documents_have_a_line(lines) -> None:
-    record = {"id": "d", "text": "a b\n\nc", "entities": [{"start": 2, "end": 6, "type": "X"}]}
-    found, told = lines("conll", record=record)
-    assert found == ["-DOCSTART- (d)", "", "a\tO", "b\tB-X", "", "c\tB-X", "", ""]
-    assert "entities over several lines, tagged line by line: 1" in told
-
-
 def test_questions(run, write_lines) -> None:
     asked = {"text": "The heart.", "question": "What?", "meta": {"document": "d"}}
     path = write_lines("in.jsonl", {**asked, "id": "1", "answers": [{"text": "heart", "start": 4}]},
@@ -82,18 +75,6 @@ def test_a_folder(run, write_lines, tmp_path: Path) -> None:
     records = run("import", "brat", out).records
     assert [entity["text"] for entity in records[0]["entities"]] == [
         "Il duro", "c", "cuore", "duro"]
-
-
-@pytest.mark.parametrize("form", ["brat", "conll", "squad"])
-def test_bad_records_and_empty_input_are_one_line(run, form: str, tmp_path: Path) -> None:
-    path = tmp_path / "in.jsonl"
-    for content, told in (("", "found no records"), ('{"id": "a"}\n', "key 'text' is missing")):
-        path.write_text(content)
-        outcome = run("export", form, path, "-o", tmp_path / "out")
-        assert outcome.code == 1
-        assert told in outcome.err
-        assert outcome.err.count("\n") == 1
-        assert not (tmp_path / "out").exists()
 
 
 # Files whose sentences, tokens and tags must come back.

@@ -35,14 +35,6 @@ def test_scores_are_those_of_the_checkpoint(run: Callable[..., Any], corpus: Pat
     assert "format:openvino" in done.records[1]["signature"]
 
 
-def test_other_commands_name_the_source(run: Callable[..., Any], corpus: Path, exported: Path,
-                                        tmp_path: Path) -> None:
-    done = run("pretrain", corpus, "--model", exported, "-o", tmp_path / "model")
-    assert done.code == 1
-    assert "found a model exported to openvino, which predict, score-pppl and score-mrr" in done.err
-    assert len(done.err.splitlines()) == 1
-
-
 RELATED = [{"id": str(number), "text": "Il cuore pompa il sangue.",
             "entities": [{"start": 3, "end": 8, "type": "X", "id": "a"},
                          {"start": 18, "end": 24, "type": "Y", "id": "b"}],

@@ -87,18 +87,6 @@ def test_two_processes_say_the_same(shell: Run, corpus: Path, words: Path, tmp_p
     assert len(outcomes[0].records) == 40
 
 
-@pytest.mark.parametrize(("content", "message"), [
-    ("\n", "words.txt: found no words, expected one a line"),
-    ("asma\n--\n", "words.txt:2: found '--', of which no letter and no figure is left to look")])
-def test_files_without_words_are_one_line(run: Run, corpus: Path, tmp_path: Path, content: str,
-                                          message: str) -> None:
-    path = tmp_path / "words.txt"
-    path.write_text(content)
-    outcome = run("find-contexts", corpus, "--words", path)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert message in outcome.err and outcome.err.count("\n") == 1
-
-
 @pytest.mark.slow
 @pytest.mark.data
 def test_real_abstracts_match_a_regular_expression(run: Run, data: Path, tmp_path: Path) -> None:

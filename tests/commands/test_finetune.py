@@ -57,25 +57,6 @@ def test_the_manifest_describes_the_run(run: Callable[..., Any], arguments: list
     assert (tmp_path / "tuned/seeds.jsonl").is_file()
 
 
-def test_bad_lines_are_named_or_collected(run: Callable[..., Any], arguments: list[Any],
-                                          write_lines: Callable[..., Path],
-                                          tmp_path: Path) -> None:
-    bad = {"id": "x", "text": TEXT, "entities": [{"start": 5, "end": 99, "type": "DIS"}]}
-    train = write_lines("bad.jsonl", RECORDS[0], bad, {"id": "y", "text": TEXT}, RECORDS[1])
-    arguments[arguments.index("--train") + 1] = train
-    outcome = run(*arguments)
-    assert outcome.code == 1
-    assert f"{train}:2: key 'entities[0]': found start 5 and end 99" in outcome.err
-    rejects = tmp_path / "rejects.jsonl"
-    outcome = run(*arguments, "--rejects", rejects)
-    assert outcome.code == 0
-    assert outcome.records[0]["records"] == 2
-    assert "2 bad records" in outcome.err
-    kept = [json.loads(line) for line in rejects.read_text().splitlines()]
-    assert [line["place"] for line in kept] == [f"{train}:2", f"{train}:3"]
-    assert "key 'entities' is missing" in kept[1]["reason"]
-
-
 def test_entities_that_tags_cannot_express_are_reported(run: Callable[..., Any],
                                                         arguments: list[Any],
                                                         write_lines: Callable[..., Path]) -> None:
@@ -126,19 +107,6 @@ def test_pairs_are_classified(run: Callable[..., Any], classification: list[Any]
         assert record["text_pair"] == given["text_pair"]
         assert record["score"] == record["probabilities"][record["label"]]
     assert [{key: record[key] for key in beside[0]} for record in outcome.records] == beside
-
-
-def test_config_and_environment_reach_a_task(run: Callable[..., Any], classification: list[Any],
-                                             tmp_path: Path,
-                                             monkeypatch: pytest.MonkeyPatch) -> None:
-    config = tmp_path / "c.toml"
-    config.write_text('class-weights = "balanced"\n[classification]\npatience = 2\n')
-    monkeypatch.setenv("BMTOOLS_FINETUNE_CLASSIFICATION_WEIGHT_DECAY", "0.5")
-    outcome = run(*classification, "--config", config)
-    assert outcome.code == 0, outcome.err
-    settings = json.loads((tmp_path / "tuned/bmtools.json").read_text())["settings"]
-    assert (settings["class_weights"], settings["patience"], settings["weight_decay"]) == \
-        ("balanced", 2, 0.5)
 
 
 def test_python_and_the_command_line_make_the_same_model(

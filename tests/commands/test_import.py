@@ -30,9 +30,6 @@ XML = ("<PubmedArticleSet>\n<PubmedArticle><MedlineCitation><PMID>{0}</PMID><Art
        "</PubmedArticle>\n<PubmedArticle><MedlineCitation><PMID>{1}</PMID><Article><Abstract>"
        "<AbstractText>Three.</AbstractText></Abstract></Article></MedlineCitation>"
        "</PubmedArticle>\n</PubmedArticleSet>\n")
-DDI = ('<document id="d"><sentence id="d.s0" text="One. Two."/>\n'
-       '<sentence id="d.s1" {0}/></document>\n')
-CURATED = '{{"data": [{{"original": "One. Two.", "masked": ["One. [MASK].", "{0} Two."]}}]}}'
 SAMPLES = {
     "pubmed": Sample(XML.format(1, 2), XML.format(1, ""), "in:3: found a citation without PMID",
                      ("1", "2"), ("1",)),
@@ -40,23 +37,11 @@ SAMPLES = {
                     ("in-s1", "in-s2"), ("in-s1",)),
     "standoff": Sample("a|One. Two.\nb|Three.\n", "a|One. Two.\nThree.\n",
                        "in:2: found 'Three.', expected id|text", ("a", "b"), ("a",)),
-    "curated": Sample(CURATED.format("[MASK]."), CURATED.format("One."), "in (0-1): found 0 [MASK]",
-                      ("0-0", "0-1"), ("0-0",)),
-    "ddi": Sample(DDI.format('text="Three."'), DDI.format(""),
-                  "in:2: found <sentence> without text", ("d.s0", "d.s1"), ("d.s0",)),
     "text": Sample("One. Two.\n\nThree.\n", "One.\nTw\udcff.\n", "in:2: byte 3 is not UTF-8",
                    ("in:1", "in:3"), ()),
     "jsonl": Sample('{"id": 1, "text": "One. Two."}\n{"text": "Three."}\n',
                     '{"id": 1, "text": "One. Two."}\n{"title": "x"}\n',
                     "in:2: key 'text': found no such key", ("1", "in:2"), ("1",)),
-    "table": Sample("id,text\n7,One. Two.\n8,Three.\n", "id,text\n7,One. Two.\n8,\n",
-                    "in:3: found nothing in the column of the text", ("in:2", "in:3"), ("in:2",)),
-}
-SQUAD = ('{{"data": [{{"paragraphs": [{{"context": "One. Two.", "qas": [{{"id": 1, "question": "?",'
-         '"answers": [{{"text": "two", "answer_start": 0}}]}}, {{{0}"question": "?"}}]}}]}}]}}')
-SAMPLES |= {
-    "squad": Sample(SQUAD.format('"id": 2, '), SQUAD.format(""),
-                    "in (data[0]): key 'id' is missing", ("1", "2"), ("1",)),
 }
 
 
@@ -89,22 +74,6 @@ def options(tmp_path: Path):
     mentions = tmp_path / "ann.txt"
     mentions.write_text("a\t0\t3\tOne\tX\nb\t0\t3\tNine\tX\n")
     return {"standoff": ("--annotations", mentions)}
-
-
-@FORMATS
-def test_help(run, form: str) -> None:
-    outcome = run("import", form, "--help-all")
-    assert outcome.code == 0
-    assert f"Usage: bmtools import {form}" in outcome.out
-    for option in ("--sentences", "--lang", "--source", "--licence", "--duplicates", "--rejects",
-                   "--output", "--config"):
-        assert option in outcome.out
-
-
-def test_help_names_the_formats(run) -> None:
-    outcome = run("import", "--help")
-    assert outcome.code == 0
-    assert all(form in outcome.out for form in SAMPLES)
 
 
 @FORMATS
@@ -146,15 +115,6 @@ def test_empty_input(run, source, options, form: str, tmp_path: Path) -> None:
     outcome = run("import", form, path, "--allow-empty", *options.get(form, ()))
     assert (outcome.code, outcome.out) == (0, "")
     assert outcome.err.startswith("bmtools: 0 records")
-
-
-@pytest.mark.parametrize("form", [form for form in SAMPLES if form != "warc"])
-@pytest.mark.parametrize("end", ["\r", "\r\n"])
-def test_ends_of_lines_make_no_difference(run, source, options, form: str, end: str) -> None:
-    more = options.get(form, ())
-    expected = run("import", form, source(SAMPLES[form].good), *more)
-    found = run("import", form, source(SAMPLES[form].good.replace("\n", end)), *more)
-    assert (found.code, found.out) == (0, expected.out)
 
 
 @FORMATS
@@ -216,30 +176,6 @@ def test_sentences_by_own_abbreviations(run, source, tmp_path: Path) -> None:
     assert "own.txt:1: found 'two words', expected an abbreviation" in wrong.err
 
 
-def test_files_of_one_name_clash_in_plain_sight(run, source, tmp_path: Path) -> None:
-    (tmp_path / "other").mkdir()
-    paths = [source("a\tO\n", "test.tsv"), source("b\tO\n", "other/test.tsv")]
-    assert "found the id 'test-s1' once more" in run("import", "conll", *paths).err
-    renamed = run("import", "conll", *paths, "--duplicates", "rename").records
-    assert [record["id"] for record in renamed] == ["test-s1", "test-s1-2"]
-
-
-def test_a_foreign_record_is_checked(run, source) -> None:
-    path = source('{"id": "1", "text": "x", "entities": [{"start": 0, "end": 9, "type": "A"}]}\n')
-    outcome = run("import", "jsonl", path)
-    assert outcome.code == 1
-    assert f"{path}:1: key 'entities[0]'" in outcome.err
-
-
-def test_paragraphs_and_whole_files(run, source) -> None:
-    path = source("a\r\nb\r\n\r\nc\r\n", "n.txt")
-    assert [record["text"] for record in run("import", "text", path).records] == ["a", "b", "c"]
-    paragraphs = run("import", "text", path, "--paragraphs").records
-    assert [record["text"] for record in paragraphs] == ["a\nb", "c"]
-    whole = run("import", "text", path, "--whole-files").records
-    assert whole == [{"id": "n", "text": "a\nb\n\nc"}]
-
-
 @pytest.mark.parametrize("arguments", [
     ("conll", "--tag-column", "1"), ("jsonl", "--columns", "txt=a"),
     ("conll", "--default-type", ""),
@@ -251,15 +187,6 @@ def test_wrong_usage_exits_2_before_anything_is_read(run, arguments: tuple[str, 
     assert outcome.code == 2
     assert outcome.out == ""
     assert len(outcome.err.splitlines()) == 1
-
-
-def test_options_from_a_config_and_the_environment(run, source, tmp_path: Path,
-                                                   monkeypatch) -> None:
-    config = tmp_path / "c.toml"
-    config.write_text('lang = "it"\n[text]\nsource = "S"\n')
-    monkeypatch.setenv("BMTOOLS_IMPORT_TEXT_LICENCE", "CC0")
-    record, = run("import", "text", source("x\n"), "--config", config).records
-    assert record == {"id": "in:1", "text": "x", "lang": "it", "source": "S", "licence": "CC0"}
 
 
 def test_updates_and_account(run, source, tmp_path: Path) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ from transformers import (
 import bmtools.models
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.provenance.manifest import hash_directory
-from bmtools.models.settings import METHODS, TransferConfig
+from bmtools.models.settings import METHODS
 
 Run = Callable[..., Any]
 FILES = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
@@ -57,15 +55,6 @@ def test_stdout_is_one_line_that_adds_up(run: Run, arguments: list[Any], corpus:
     assert line["old_norm"] > 0 and line["new_norm"] > 0
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_the_same_bytes_again(run: Run, arguments: list[Any], corpus: Path, method: str,
-                              tmp_path: Path, contents: Callable[..., Any]) -> None:
-    for name in ("out", "again"):
-        assert run(*arguments[:-1], tmp_path / name, corpus, "--method", method,
-                   "--set", "focus_min_count=1").code == 0
-    assert contents(tmp_path / "out") == contents(tmp_path / "again")
-
-
 def test_python_callers_get_the_same_weights(run: Run, arguments: list[Any], corpus: Path,
                                              base: Path, tiny_tokenizer: Path) -> None:
     assert run(*arguments, corpus, "--max-sentences", "2", "--rescale").code == 0
@@ -78,23 +67,6 @@ def test_python_callers_get_the_same_weights(run: Run, arguments: list[Any], cor
         bmtools.models.init_weights(base, tiny_tokenizer, max_length=3)
     with pytest.raises(ValueError, match="max_sentences: found 0"):
         bmtools.models.init_weights(base, tiny_tokenizer, max_sentences=0)
-
-
-def test_the_manifest_records_how_it_was_made(
-        run: Run, arguments: list[Any], corpus: Path, base: Path, tiny_tokenizer: Path,
-        manifest: Callable[..., Any]) -> None:
-    run(*arguments, corpus, "--seed", "3", "--max-sentences", "2")
-    content = manifest(arguments[-1])
-    assert content["command"] == "init-weights"
-    assert content["settings"] == {
-        **asdict(TransferConfig(max_sentences=2, seed=3)), "base": base.name,
-        "tokenizer": tiny_tokenizer.name}
-    assert content["seed"] == 3
-    assert content["inputs"] == {corpus.name: hashlib.sha256(corpus.read_bytes()).hexdigest()}
-    assert content["parents"] == {"base": hash_directory(base)}
-    assert content["tokens_seen"] == 0 and content["wall_seconds"] > 0
-    assert {"bmtools", "torch", "transformers"} <= set(content["versions"])
-    assert content["results"]["contextual"] > 0
 
 
 def test_transformers_loads_it(run: Run, arguments: list[Any], corpus: Path, base: Path,
@@ -155,22 +127,3 @@ def test_a_larger_model_reads_no_records(run: Run, arguments: list[Any], base: P
     assert (too_small.code, too_small.err) == (
         1, "bmtools: --grow: found 1x32, but the base is 1x64; expected more layers or a greater "
            "width, and less of neither\n")
-
-
-@pytest.mark.parametrize(("target", "reason"), [
-    ({"word": "cuore", "start": 3}, "key 'targets[0].end' is missing"),
-    ({"word": "cuore", "start": 3, "end": 99},
-     "key 'targets[0]': found start 3 and end 99, expected offsets within the text of 14 "
-     "characters")])
-def test_a_wrong_target_stops_or_is_collected(run: Run, arguments: list[Any], write_lines: Run,
-                                              tmp_path: Path, target: dict[str, Any],
-                                              reason: str) -> None:
-    good = {"id": "a", "text": "Il cuore pompa", "targets": [
-        {"word": "cuore", "start": 3, "end": 8}]}
-    path = write_lines("t.jsonl", good, {**good, "id": "b", "targets": [target]})
-    outcome = run(*arguments, path)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == f"bmtools: {path}:2: {reason}\n"
-    outcome = run(*arguments, path, "--rejects", tmp_path / "rejects.jsonl")
-    assert outcome.code == 0 and outcome.records[0]["sentences"] == 1
-    assert json.loads((tmp_path / "rejects.jsonl").read_text())["record"]["id"] == "b"

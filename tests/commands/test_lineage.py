@@ -48,10 +48,6 @@ def test_a_tree_names_each_content_once(run: Run, scores: Path) -> None:
     assert re.fullmatch(r"\d steps, .+", lines[-1])
 
 
-def test_a_folder_is_all_outputs_in_it(run: Run, scores: Path) -> None:
-    assert run("lineage", ".").out == run("lineage", scores).out
-
-
 def test_json_has_all_records(run: Run, scores: Path) -> None:
     [found] = run("lineage", scores, "--format", "json").records
     lineage = trace([scores])
@@ -72,13 +68,6 @@ def test_what_is_not_found_is_named_with_its_hash(run: Run, scores: Path, tmp_pa
     assert outcome.out.endswith(f"not found here: notes.txt (SHA-256 {id})\n")
     assert "1 not found, --search DIR looks further" in outcome.err
     assert "not found" not in run("lineage", scores, "--search", "elsewhere").out
-
-
-def test_a_path_that_is_not_there_is_refused(run: Run) -> None:
-    outcome = run("lineage", "none")
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == ("bmtools: none: found nothing, expected a file or directory that "
-                           "bmtools wrote\n")
 
 
 @pytest.mark.parametrize(("damage", "found"), [

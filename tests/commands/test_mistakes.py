@@ -15,7 +15,6 @@ import torch
 PRETRAIN = ("pretrain", "CORPUS", "--model", "MODEL", "-o", "out", "--max-length", "16")
 NEW = ("pretrain", "CORPUS", "--tokenizer", "TOKENIZER", "-o", "out")
 DISTILL = ("distill", "CORPUS", "--teacher", "MODEL", "--architecture", "bert-1x64", "-o", "out")
-FINETUNE = ("finetune", "ner", "--train", "CORPUS", "--dev", "CORPUS", "-o", "out")
 NO_MODEL = ("TOKENIZER: no config.json, expected a checkpoint directory; it holds a tokenizer and "
             "no model: bmtools pretrain FILE --architecture bert-small --tokenizer TOKENIZER -o "
             "DIR makes one")
@@ -50,17 +49,13 @@ MISTAKES = [
     (("pretrain", "CORPUS", "--model", "CORPUS", "-o", "out"), 2,
      "'CORPUS' is a file of records, expected the directory of a checkpoint or tokenizer"),
     (("pretrain", "CORPUS", "--model", "TAGGER", "-o", "out"), 1, TUNED),
-    ((*PRETRAIN, "--max-length", "33", "--dry-run"), 1,
-     "--max-length: found 33, but the model has 32 positions; expected that or less"),
     ((*DISTILL, "--max-length", "33"), 1,
      "--max-length: found 33, but the teacher has 32 positions; expected that or less"),
     (("distill", "CORPUS", "--teacher", "bert-base-uncased", "--architecture", "bert-1x64", "-o",
       "out"), 2, HUB),
-    ((*FINETUNE, "--model", "TOKENIZER"), 1, NO_MODEL),
     (("predict", "CORPUS", "--model", "MODEL", "--task", "ner"), 1,
      "MODEL: found a model that was never fine-tuned (BertForMaskedLM), expected one that bmtools "
      "finetune wrote: bmtools finetune ner --model MODEL --train FILE --dev FILE -o DIR"),
-    (("predict", "CORPUS", "--model", "TAGGER", "--device", "cuda"), 1, NO_GPU),
     (("predict", "CORPUS", "--model", "TAGGER", "--into", "text"), 2, "--into: found 'text'"),
     (("score-pppl", "CORPUS", "--model", "MODEL", "--device", "cuda"), 1, NO_GPU),
     (("score-pppl", "CORPUS", "--model", "MODEL", "--device", "abacus"), 1,
@@ -69,11 +64,6 @@ MISTAKES = [
      "found the directory 'MODEL', expected files; it holds a checkpoint, which --model and the "
      "like take"),
     (("score-mrr", "CORPUS", "--model", "TAGGER", "--device", "cpu"), 1, TUNED),
-    (("score-space", "CORPUS", "--model", "MODEL", "--device", "cuda"), 1, NO_GPU),
-    (("score-masking", "CORPUS", "--model", "MODEL", "--max-length", "33"), 1,
-     "--max-length: found 33, but MODEL has 32 positions; expected that or less"),
-    (("init-weights", "CORPUS", "--base", "TOKENIZER", "--tokenizer", "TOKENIZER", "-o", "out"), 1,
-     NO_MODEL),
     *(((name, "CORPUS", "--model", "foreign"), 1, OWN_CODE) for name in (
         "score-pppl", "score-mrr", "score-masking", "score-space", "predict")),
     (("pretrain", "CORPUS", "--model", "foreign", "-o", "out"), 1, OWN_CODE),
@@ -83,12 +73,6 @@ MISTAKES = [
       "transformers", "--model", "MODEL"), 1,
      "MODEL: no model for translation (it is a BertForMaskedLM); expected one that writes text, "
      "such as MarianMTModel: hf download Helsinki-NLP/opus-mt-en-it --local-dir opus-mt-en-it"),
-    (("translate", "CORPUS", "--source-lang", "it", "--target-lang", "en", "--engine",
-      "ctranslate2", "--model", "MODEL"), 1,
-     "MODEL: no model for translation (it is a BertForMaskedLM); expected one that writes text, "
-     "such as MarianMTModel: hf download Helsinki-NLP/opus-mt-en-it --local-dir opus-mt-en-it"),
-    (("translate", "CORPUS", "--source-lang", "it", "--target-lang", "en", "--engine",
-      "transformers", "--model", "MODEL", "--device", "cuda"), 1, NO_GPU),
     (("translate", "CORPUS", "--source-lang", "it", "--target-lang", "en", "--engine",
       "transformers", "--model", "Helsinki-NLP/opus-mt-it-en"), 2,
      "hf download Helsinki-NLP/opus-mt-it-en --local-dir opus-mt-it-en"),

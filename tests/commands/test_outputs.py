@@ -16,11 +16,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
-from commands.test_battery import CASES, Case, Kit, commands, kit_paths  # noqa: F401
+from commands.test_battery import CASES, Case, Kit, kit_paths  # noqa: F401
+from every_command import every_command
 
-from bmtools.cli.main import bmtools
 from bmtools.cli.parameters import OutputFile
 from bmtools.errors import BmtoolsError
 from bmtools.io.directories import place_of
@@ -198,7 +197,7 @@ def test_a_second_run_in_one_directory_is_refused_at_once(
         (target / "older").touch()
     options = ("--overwrite",) if state == "full" else ()
     with reserved(target, place_of(target)):
-        for more in ((), ("--resume",)) if "resume" in kit_options(kit.name) else ((),):
+        for more in ((), ("--resume",)) if kit.name == "pretrain" else ((),):
             outcome = kit.on(kit.good(), *options, *more)
             assert (outcome.code, outcome.out) == (1, "")
             assert outcome.err.startswith(f"bmtools: {target}: another process is writing it; ")
@@ -207,14 +206,6 @@ def test_a_second_run_in_one_directory_is_refused_at_once(
     outcome = kit.on(kit.good(), *options)
     assert outcome.code == 0, outcome.err
     assert asked
-
-
-def kit_options(name: str) -> set[str | None]:
-    """Names of the options of a command."""
-    command: Any = bmtools
-    for word in name.split():
-        command = command.get_command(click.Context(command), word)
-    return {param.name for param in command.params}
 
 
 def test_existing_output_is_refused_before_anything_heavy(
@@ -243,7 +234,7 @@ def test_existing_output_is_refused_before_anything_heavy(
 
 
 def test_every_command_that_writes_may_overwrite() -> None:
-    for command in commands(bmtools, click.Context(bmtools)):
+    for _, command, _ in every_command():
         flags = {flag for param in command.params for flag in param.opts}
         writes = any(isinstance(param.type, OutputFile) for param in command.params)
         assert not writes or "--overwrite" in flags, command.name

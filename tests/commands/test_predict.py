@@ -108,20 +108,6 @@ def test_keys_of_records_are_safe(run: Callable[..., Any], models: Path, key: st
         "key that records do not have, such as 'predicted'" in outcome.err
 
 
-@pytest.mark.parametrize(("more", "task"), [((), "ner"), (("--task", "ner"), "ner"),
-                                            (("--task", "classification"), "classification")])
-def test_a_model_that_was_never_fine_tuned_says_how_to(
-        run: Callable[..., Any], models: Path, write_lines: Callable[..., Path],
-        more: tuple[str, ...], task: str) -> None:
-    language = models / "language"
-    outcome = run("predict", "--model", language, write_lines("in.jsonl", *RECORDS), *more)
-    assert outcome.code == 1
-    assert outcome.err == (
-        f"bmtools: {language}: found a model that was never fine-tuned (BertForMaskedLM), expected "
-        f"one that bmtools finetune wrote: bmtools finetune {task} --model {language} --train FILE "
-        "--dev FILE -o DIR\n")
-
-
 def test_a_model_for_another_task_is_refused(run: Callable[..., Any], models: Path,
                                              write_lines: Callable[..., Path]) -> None:
     outcome = run("predict", "--model", models / "tagger", "--task", "classification",

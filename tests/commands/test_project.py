@@ -127,27 +127,6 @@ def test_mentions_translated_by_themselves_are_found_exactly(
     assert (words(record), words(record, "answers")) == ([], ["aspirina"])
 
 
-def test_records_in_other_languages_keep_their_annotations(
-        run: Run, memory: tuple[object, ...], write_lines: Callable[..., Path]) -> None:
-    italian = {"id": "i", "lang": "it", "text": "Tosse.", "entities": [
-        {"start": 0, "end": 5, "type": "S"}]}
-    outcome = run("translate", write_lines("two.jsonl", italian, ENGLISH[1]), *memory,
-                  "--project", "--set", "other_languages=keep")
-    assert outcome.records[0] == italian
-    assert "annotations projected: 2\n" in outcome.err
-
-
-def test_options_of_projection_need_it(run: Run, files: tuple[Path, ...],
-                                       memory: tuple[object, ...]) -> None:
-    for *option, message in (
-            ("--method", "exact", "--method means nothing without --project"),
-            ("--set", "edges=false", "--set edges means nothing without --project"),
-            ("--set", "translate_mentions=true", "expected nothing without --project")):
-        outcome = run("translate", files[0], *memory, *option)
-        assert outcome.code == 2
-        assert message in outcome.err
-
-
 def test_a_person_decides_on_what_is_unsure(run: Run, files: tuple[Path, ...],
                                             tmp_path: Path) -> None:
     call = ("project", files[0], "--translations", files[1])
@@ -169,22 +148,6 @@ def test_a_person_decides_on_what_is_unsure(run: Run, files: tuple[Path, ...],
     assert (refused.code, refused.out) == (1, "")
     assert refused.err.startswith(f"bmtools: {review}:1: key 'accepted': found 'mal di testa', "
                                   "which the target has 0 times")
-
-
-def test_methods_and_engines_that_do_not_belong_together(
-        run: Run, files: tuple[Path, ...], memory: tuple[object, ...]) -> None:
-    call = ("project", files[0], "--translations", files[1])
-    for options, message in (
-            (("--method", "markers"), "--method markers needs --engine"),
-            (("--method", "embeddings"), "--method embeddings and --embeddings need each other"),
-            (("--glossary", files[0]), "--glossary means nothing without --method dictionary"),
-            (("--via", "ca"), "--via means nothing without --engine"),
-            (("--beam-size", "2"), "--beam-size means nothing without --engine"),
-            (("--target-lang", "it"), "--target-lang means nothing without --engine"),
-            (memory[4:], "--engine needs --source-lang and --target-lang")):
-        outcome = run(*call, *options)
-        assert (outcome.code, outcome.out) == (2, "")
-        assert message in outcome.err
 
 
 def test_an_engine_translates_mentions(run: Run, files: tuple[Path, ...],

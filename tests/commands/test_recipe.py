@@ -47,38 +47,8 @@ def test_a_file_is_shown_as_understood(run: Run, phases: Path) -> None:
     assert "mask_rate = 0.15" in outcome.out and "few" not in outcome.out
 
 
-def test_stdin_equals_a_file(run: Run, piped: Run, phases: Path) -> None:
-    assert piped(phases, "recipe", "show", "-") == run("recipe", "show", phases)
-
-
 def test_json_holds_every_setting(run: Run, phases: Path) -> None:
     assert run("recipe", "show", "bioptimus", "--json").records == \
         [resolved(load_recipe("bioptimus"))]
     (shown,) = run("recipe", "show", phases, "--json").records
     assert shown == resolved(parse_run_config(SMALL, "in"))
-
-
-@pytest.mark.parametrize(("content", "message"), [
-    (b"steps =", "not TOML ("),
-    (b"", "found no phases, expected one [[phases]] at least"),
-    (SMALL + b"step = 3\n", "phase 'only': found unknown key 'step', did you mean 'steps'?"),
-    (SMALL + b"mask_rate = 2\n", "phase 'only': mask_rate: found 2.0, expected above 0"),
-])
-def test_a_fault_names_the_file(run: Run, piped: Run, phases: Path, content: bytes,
-                                message: str) -> None:
-    phases.write_bytes(content)
-    outcome = run("recipe", "show", phases)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err.startswith(f"bmtools: {phases}: {message}")
-    assert outcome.err.count("\n") == 1
-    assert piped(phases, "recipe", "show", "-").err.startswith(f"bmtools: <stdin>: {message}")
-
-
-@pytest.mark.parametrize(("arguments", "message"), [
-    (("show", "biobitt"), "found no recipe named 'biobitt', did you mean 'biobit'? Recipes: "),
-    (("show",), "Missing argument 'NAME|FILE'"),
-])
-def test_wrong_usage_ends_with_two(run: Run, arguments: tuple[str, ...], message: str) -> None:
-    outcome = run("recipe", *arguments)
-    assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err.startswith(f"bmtools: {message}") and outcome.err.count("\n") == 1

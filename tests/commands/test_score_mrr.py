@@ -89,35 +89,6 @@ def test_a_score_below_the_bound_fails_but_is_printed(
     assert run("score-mrr", "--model", model, path, "--fail-under", 0.375).code == 0
 
 
-def test_a_bad_line_stops_or_is_collected(
-        run: Callable[..., Any], model: Path, tmp_path: Path,
-        write_lines: Callable[..., Path]) -> None:
-    path = write_lines("m.jsonl", MASKINGS[0], {"id": "x", "text": "il [MASK] ."})
-    outcome = run("score-mrr", "--model", model, path)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == (f"bmtools: {path}:2: key 'target' is missing, expected the word behind "
-                           "[MASK] (bmtools import curated writes it)\n")
-    outcome = run("score-mrr", "--model", model, path, "--rejects", tmp_path / "bad.jsonl")
-    assert (outcome.code, outcome.records[0]["maskings"]) == (0, 1)
-    assert json.loads((tmp_path / "bad.jsonl").read_text())["place"] == f"{path}:2"
-
-
-def test_rejects_are_kept_where_nothing_is_left_to_score(
-        run: Callable[..., Any], model: Path, tmp_path: Path,
-        write_lines: Callable[..., Path]) -> None:
-    path = write_lines("m.jsonl", {"id": "a", "text": "[MASK] [MASK]", "target": "il"},
-                       {"id": "b", "text": "il [MASK]", "target": " "})
-    outcome = run("score-mrr", "--model", model, path, "--rejects", tmp_path / "bad.jsonl")
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == (
-        f"bmtools: 2 bad records in {tmp_path / 'bad.jsonl'}\n"
-        f"bmtools: {path}: found no records, expected at least one\n")
-    reasons = [json.loads(line)["reason"] for line in
-               (tmp_path / "bad.jsonl").read_text().splitlines()]
-    assert reasons[0].startswith("key 'text': found 2 [MASK]")
-    assert reasons[1].startswith("key 'target': found nothing")
-
-
 def test_terms_and_entities_are_masked(
         run: Callable[..., Any], model: Path, tmp_path: Path,
         write_lines: Callable[..., Path]) -> None:
@@ -132,15 +103,6 @@ def test_terms_and_entities_are_masked(
     assert [(line["id"], line["target"]) for line in details] == [
         ("a-m1", "cuore"), ("a-m2", "batte"), ("a", "cuore")]
     assert outcome.err.startswith("bmtools: 1 record without a word to mask skipped\n")
-
-
-def test_a_text_without_mask_target_or_entities_is_refused(
-        run: Callable[..., Any], model: Path, write_lines: Callable[..., Path]) -> None:
-    path = write_lines("s.jsonl", {"id": "a", "text": "il cuore ."})
-    outcome = run("score-mrr", "--model", model, path)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == (f"bmtools: {path}:1: key 'text': found no [MASK], expected one; or mark "
-                           "what to mask: entities, or --terms\n")
 
 
 @pytest.mark.parametrize(("mrr", "code"), [(0.2, 0), (0.375, 0), (0.376, 1)])
@@ -194,3 +156,19 @@ def test_frequencies_are_the_bar(
                   poor)
     assert outcome.code == 2
     assert "found other records than --baseline" in outcome.err
+
+
+def test_rejects_are_kept_where_nothing_is_left_to_score(
+        run: Callable[..., Any], model: Path, tmp_path: Path,
+        write_lines: Callable[..., Path]) -> None:
+    path = write_lines("m.jsonl", {"id": "a", "text": "[MASK] [MASK]", "target": "il"},
+                       {"id": "b", "text": "il [MASK]", "target": " "})
+    outcome = run("score-mrr", "--model", model, path, "--rejects", tmp_path / "bad.jsonl")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == (
+        f"bmtools: 2 bad records in {tmp_path / 'bad.jsonl'}\n"
+        f"bmtools: {path}: found no records, expected at least one\n")
+    reasons = [json.loads(line)["reason"] for line in
+               (tmp_path / "bad.jsonl").read_text().splitlines()]
+    assert reasons[0].startswith("key 'text': found 2 [MASK]")
+    assert reasons[1].startswith("key 'target': found nothing")

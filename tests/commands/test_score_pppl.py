@@ -94,22 +94,6 @@ def test_a_score_above_the_bound_fails_but_is_printed(
     assert run("score-pppl", "--model", model, path, "--fail-over", line["pppl"]).code == 0
 
 
-def test_a_bad_line_stops_or_is_collected(
-        run: Callable[..., Any], make_model: Callable[..., Path], tmp_path: Path,
-        write_lines: Callable[..., Path]) -> None:
-    model = make_model("one")
-    path = write_lines("s.jsonl", SENTENCES[0], {"id": "long", "text": "il " * 11}, SENTENCES[1])
-    outcome = run("score-pppl", "--model", model, path)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == (
-        f"bmtools: {path}:2: found 13 tokens, but {model} takes at most 12, special ones "
-        "included; split it into sentences first (bmtools import jsonl --sentences)\n")
-    outcome = run("score-pppl", "--model", model, path, "--rejects", tmp_path / "bad.jsonl")
-    assert outcome.code == 0
-    assert outcome.records[0]["sentences"] == 2
-    assert json.loads((tmp_path / "bad.jsonl").read_text())["record"]["id"] == "long"
-
-
 def test_groups_and_variants(
         run: Callable[..., Any], make_model: Callable[..., Path],
         write_lines: Callable[..., Path]) -> None:

@@ -37,30 +37,3 @@ def test_a_line_for_each_checkpoint_and_a_picture(
                 "--plot", tmp_path / "p.svg", corpus, "--overwrite")
     assert again.out == outcome.out
     assert (tmp_path / "p.svg").read_bytes() == before
-
-
-def test_no_text_is_one_clear_line(run: Callable[..., Any], tiny_checkpoint: Path, tmp_path: Path,
-                                   write_lines: Callable[..., Path]) -> None:
-    blank = write_lines("blank.jsonl", {"id": "a", "text": " "})
-    outcome = run("score-space", "--model", tiny_checkpoint, blank, "--plot",
-                  tmp_path / "p.png", "-o", tmp_path / "o.jsonl")
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == "bmtools: no words in the input; expected records with some text\n"
-    assert not list(tmp_path.glob("[op].*"))
-
-
-def test_too_few_words_name_the_way_out(run: Callable[..., Any], corpus: Path,
-                                        tiny_checkpoint: Path) -> None:
-    outcome = run("score-space", "--model", tiny_checkpoint, corpus)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert "expected 3200 or more for 5 bands of 200" in outcome.err
-    assert "lower --set words_per_band, --bands or --set min_count" in outcome.err
-    assert outcome.err.count("\n") == 1
-
-
-def test_a_layer_that_is_not_there(run: Callable[..., Any], corpus: Path,
-                                   tiny_checkpoint: Path) -> None:
-    outcome = run("score-space", "--model", tiny_checkpoint, "--layers", "0,7", corpus)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == (f"bmtools: --layers: found 7, but {tiny_checkpoint} has layers 1 to 1, "
-                           "and 0 for its embeddings\n")

@@ -188,24 +188,6 @@ def test_tables_for_documents(run: Run, write_lines: Write, tmp_path: Path) -> N
     assert json.loads(output.read_text().splitlines()[0])["model"] == "a_b"
 
 
-def test_a_narrow_terminal_splits_a_table(run: Run, write_lines: Write,
-                                          monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    path = write_lines("s.jsonl", line("BC2GM", 0.8))
-    monkeypatch.setattr("bmtools.commands.score_suite.terminal_width", lambda: 60)
-    shown = run("score-suite", "--suite", "blurb", path, "--table").out
-    headers = [row for row in shown.splitlines() if row.startswith("| set")]
-    assert len(headers) > 1 and all("bio" in row for row in headers)
-    assert sum(row.count("uncased") for row in headers) == 3
-
-
-@pytest.mark.parametrize("suffix", [".png", ".svg"])
-def test_a_plot(run: Run, whole: Path, tmp_path: Path, suffix: str) -> None:
-    plot = tmp_path / f"plot{suffix}"
-    assert run("score-suite", "--suite", "blurb", whole, "--plot", plot).code == 0
-    assert plot.read_bytes().startswith({".png": b"\x89PNG", ".svg": b"<?xml"}[suffix])
-
-
 def test_the_sets_of_a_suite(run: Run) -> None:
     outcome = run("score-suite", "--suite", "blurb", "--sets")
     assert outcome.records[0] == {"set": "BC5-chem", "task": "ner", "metrics": "f1",
@@ -237,9 +219,3 @@ def test_what_does_not_fit(run: Run, write_lines: Write, lines: list[dict[str, A
     outcome = run("score-suite", "--suite", "blurb", path, *arguments)
     assert (outcome.code, outcome.out) == (1, "")
     assert message.replace("FILE", str(path)) in outcome.err and outcome.err.count("\n") == 1
-
-
-def test_a_directory_that_finetune_did_not_write(run: Run, tmp_path: Path) -> None:
-    outcome = run("score-suite", "--suite", "blurb", f"BC2GM={tmp_path}")
-    assert outcome.code == 1
-    assert f"{tmp_path}: found no checkpoint of finetune, expected one" in outcome.err

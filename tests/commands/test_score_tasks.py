@@ -75,23 +75,6 @@ def test_a_bound_fails(run: Run, gold: Path, write_found: Write, tmp_path: Path)
         1, f"bmtools: accuracy: found {line['accuracy']} of bio, expected at least 0.99\n")
 
 
-def test_tables_show_the_metrics(run: Run, gold: Path, write_found: Write) -> None:
-    outcome = run("score-tasks", gold, write_found("bio.jsonl", 1, 0.2),
-                  write_found("base.jsonl", 2, 0.3), "--table")
-    assert outcome.code == 0, outcome.err
-    tables = [[[cell.strip() for cell in line.split("|")[1:-1]]
-               for line in table.strip().splitlines()]
-              for table in outcome.out.strip().split("\n\n")]
-    models, labels, differences = tables
-    assert models[0][:4] == ["model", "task", "accuracy", "macro f1"]
-    models = models[:4]
-    assert [row[:2] for row in models[2:]] == [["bio", "classification"],
-                                               ["base", "classification"]]
-    assert all("%" in cell and "[" in cell for row in models[2:] for cell in row[2:4])
-    assert labels[0][:3] == ["model", "label", "f1"] and len(labels) == 6
-    assert differences[0][:3] == ["compared", "metric", "difference"]
-
-
 def test_rejected_predictions_are_missed(run: Run, gold: Path, write_found: Write,
                                          tmp_path: Path) -> None:
     """A bad line can be collected; that its record has no prediction is still an error."""
@@ -120,13 +103,3 @@ def test_what_predict_wrote_can_be_scored(run: Run, make_tagger: Callable[[Path]
         entities = made["entities"] if into == "entities" else made["predicted"]["entities"]
         assert (line["support"], line["predicted"]) == (1, len(entities))
         assert "interval" not in line  # of one document
-
-
-def test_a_reliability_diagram(run: Run, write_lines: Write, tmp_path: Path) -> None:
-    record = {"id": "1", "text": "tosse e febbre",
-              "entities": [{"start": 0, "end": 5, "type": "X", "score": 0.9}]}
-    gold, plot = write_lines("gold.jsonl", record), tmp_path / "plot.png"
-    outcome = run("score-tasks", gold, gold, "--predicted", "entities", "--plot", plot)
-    assert outcome.code == 0, outcome.err
-    assert outcome.records[0]["calibration"]["kept"] == 1
-    assert plot.read_bytes().startswith(b"\x89PNG")

@@ -197,15 +197,6 @@ def test_no_record_stands_beside_what_it_does_not_describe(in_shell: Run, notes:
     assert not (tmp_path / "out.jsonl.bmtools.json").exists()
 
 
-def test_a_file_that_cannot_have_a_record_is_written(run: Run, notes: Path,
-                                                     tmp_path: Path) -> None:
-    out = tmp_path / "out.jsonl"
-    Path(f"{out}.bmtools.json").mkdir()
-    outcome = run("import", "text", notes, "-o", out)
-    assert outcome.code == 0 and len(out.read_bytes().splitlines()) == 2
-    assert "bmtools: no record of how the output was made (" in outcome.err
-
-
 def test_records_are_no_sources(run: Run, notes: Path, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
@@ -213,9 +204,3 @@ def test_records_are_no_sources(run: Run, notes: Path, tmp_path: Path) -> None:
     assert run("import", "text", notes, "-o", folder / "a.jsonl").code == 0
     outcome = run("import", "html", folder)
     assert outcome.code == 0 and len(outcome.records) == 1, outcome.err
-
-
-def test_where_inputs_are_looked_for_is_no_input(run: Run, notes: Path, tmp_path: Path) -> None:
-    tree = tmp_path / "tree.txt"
-    assert run("lineage", notes, "--search", tmp_path, "-o", tree).code == 0
-    assert record_of(tree)["parents"] == {}

@@ -54,14 +54,6 @@ def test_names_with_dots_are_columns(run: Run, write_lines: Run) -> None:
     assert cells(run("table", path, "--columns", header[1]).out) == [header[:2], ["base", "60.5"]]
 
 
-def test_stdin_equals_files(run: Run, piped: Run, scores: Path, write_lines: Run) -> None:
-    columns = ("--columns", "pppl,test_f1.mean")
-    named = run("table", scores, *columns)
-    assert piped(scores, "table", *columns) == named
-    halves = write_lines("one.jsonl", *LINES[:2]), write_lines("two.jsonl", *LINES[2:])
-    assert piped(halves[1], "table", halves[0], "-", *columns) == named
-
-
 def test_nothing_is_cut_or_read_as_markup(run: Run, write_lines: Run) -> None:
     names = ["runs/" + 40 * "long/", "[bold]b[/bold]", "[/none]", ":smile:", "[MASK]"]
     keys = [f"score_number_{n}" for n in range(12)]
@@ -88,9 +80,3 @@ def test_a_mistyped_column_is_answered_with_the_one_meant(run: Run, write_lines:
     for column, meant in (("test_f1.maen", "test_f1.mean"), ("test-f1", "test_f1")):
         assert run("table", scores, "--columns", column).err == (
             f"bmtools: no line has both 'model' and {column!r}; did you mean {meant!r}?\n")
-
-
-def test_small_numbers_are_not_shown_as_nothing(run: Run, write_lines: Run) -> None:
-    path = write_lines("p.jsonl", {"model": "a", "p": 0.00004, "mrr": 0.0, "share": 0.0123})
-    found = cells(run("table", "--columns", "p,mrr,share", path).out)
-    assert found[1] == ["a", "4e-05", "0.000", "0.012"]

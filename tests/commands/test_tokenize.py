@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,26 +35,3 @@ def test_stdout_is_one_line_about_the_shards(
         "shards": 1, "records": 8, "documents": 8, "words": 70, "sentences": 8, "empty": 0}
     opened = Corpus.open(tmp_path / "s")
     assert (len(opened), opened.tokens) == (8, content["results"]["tokens"])
-
-
-def test_the_directory_says_how_it_was_made(
-        go: Run, corpus: Path, tmp_path: Path, tiny_tokenizer: Path,
-        manifest: Callable[..., Any]) -> None:
-    go(corpus, "-o", tmp_path / "s", "--shard-tokens", "50", "--lang", "it")
-    content = manifest(tmp_path / "s")
-    assert content["command"] == "tokenize"
-    assert content["settings"] == {"sentences": False, "lang": "it", "segmenter": "tokenizer",
-                                   "shard_tokens": 50}
-    assert content["inputs"] == {corpus.name: hashlib.sha256(corpus.read_bytes()).hexdigest()}
-    assert content["results"]["shards"] > 1
-    names = {path.name for path in (tmp_path / "s").iterdir() if path.suffix != ".safetensors"}
-    assert names == {"bmtools.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt"}
-    assert ((tmp_path / "s/vocab.txt").read_bytes()
-            == (tiny_tokenizer / "vocab.txt").read_bytes())
-
-
-def test_an_unknown_segmenter_is_one_line(go: Run, corpus: Path, tmp_path: Path) -> None:
-    outcome = go(corpus, "-o", tmp_path / "s", "--segmenter", "klingon")
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err.startswith("bmtools: --segmenter: found klingon, expected tokenizer or ")
-    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,26 +34,6 @@ def test_sentences_end_at_no_abbreviation_of_ones_own(
     assert outcome.records[0]["meta"]["translation"]["sentences"] == 1
 
 
-def test_bad_records_are_collected(
-        run: Run, memory: tuple[str, ...], write_lines: Callable[..., Path],
-        tmp_path: Path) -> None:
-    path = write_lines(
-        "notes.jsonl", *NOTES, {"id": "c", "text": "Tosse.", "lang": "it"},
-        {"id": "d", "text": "fever", "entities": [{"start": 0, "end": 5, "type": "S"}]})
-    rejects = tmp_path / "rejects.jsonl"
-    outcome = run(*memory, path, "--rejects", rejects)
-    assert outcome.code == 0
-    assert [record["id"] for record in outcome.records] == ["a", "b"]
-    bad = [json.loads(line) for line in rejects.read_text(encoding="utf-8").splitlines()]
-    assert [one["record"]["id"] for one in bad] == ["c", "d"]
-    assert bad[0]["place"] == f"{path}:3"
-    outcome = run(*memory, path, "--drop-annotations", "--set",
-                  "other_languages=keep")
-    assert [record["id"] for record in outcome.records] == ["a", "b", "c", "d"]
-    assert "bmtools: 1 record left without annotations\n" in outcome.err
-    assert "bmtools: 1 record in other languages, left as they were\n" in outcome.err
-
-
 def test_a_stage_that_fails_midway_leaves_one_line_and_no_file(
         run: Run, write_lines: Callable[..., Path], tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,26 +64,6 @@ def test_a_memory_is_asked_before_a_program(
     assert record["licence"] == "MIT"
     assert record["meta"]["translation"]["command"] == "sed"
     assert "bmtools: 1 sentence from the translation memory\n" in outcome.err
-
-
-@pytest.mark.parametrize(("options", "message"), [
-    (("--engine", "http"), "--engine http needs --url; --engine http needs --served-model"),
-    (("--engine", "command"), "--engine command needs --command"),
-    (("--engine", "command", "--command", "cat", "--url", "http://x"),
-     "--url means nothing to --engine command"),
-    (("--engine", "http", "--url", "ftp://x"), "--url: found ftp://x, expected an address"),
-    (("--engine", "command", "--command", "cat", "--workers", "-1"),
-     "--workers: found -1, expected 0 or more"),
-    (("--engine", "apertium", "--beam-size", "2", "--set", "retries=0"),
-     "--beam-size means nothing to --engine apertium; --set retries means nothing to --engine "
-     "apertium. See"),
-    (("--engine", "memory", "--memory", __file__, "--workers", "2"),
-     "--workers means nothing to --engine memory. See")])
-def test_options_that_do_not_belong_together_are_wrong_usage(
-        run: Run, options: tuple[str, ...], message: str) -> None:
-    outcome = run("translate", *PAIR, *options)
-    assert outcome.code == 2
-    assert message in outcome.err
 
 
 def test_a_server_that_is_not_there_is_one_line_and_no_file(

@@ -177,35 +177,3 @@ def test_a_page_of_the_folder_in_which_it_lies(run: Run, copy: Path) -> None:
     (copy / "model" / "vocab.txt").write_text("other")
     outcome = run("verify", "page.html")
     assert outcome.code == 1 and differing(outcome) == {"model/vocab.txt": "changed"}
-
-
-def test_a_page_elsewhere_of_the_present_folder(
-        run: Run, copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = copy.parent / "page.html"
-    assert run("report", ".", "-o", page).code == 0
-    record = copy.parent / "page.html.bmtools.json"
-    assert list(json.loads(record.read_text())["inputs"]) == ["chain"]
-    outcome = run("verify", page)
-    assert outcome.code == 0 and not differing(outcome)
-
-
-def test_folders_without_records_or_that_cannot_be_read(
-        run: Run, copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (copy / "empty").mkdir()
-    outcome = run("verify", "model", "empty")
-    assert outcome.code == 1
-    assert "empty: found no record of how it was made, in it or below, expected " \
-        "empty/bmtools.json or outputs with records" in outcome.err
-    list_folder = os.scandir
-
-    def denied(path: Any) -> Any:
-        if Path(path).name == "small":
-            raise PermissionError(13, "Permission denied", path)
-        return list_folder(path)
-
-    monkeypatch.setattr(os, "scandir", denied)
-    outcome = run("verify", ".")
-    assert outcome.code == 1
-    assert outcome.err.splitlines()[-1] == (
-        "bmtools: small: found a directory that this user may not open; ask its owner, or leave it "
-        "out")

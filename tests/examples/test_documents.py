@@ -8,7 +8,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,8 @@ from document_blocks import (
     find_command,
     prose,
 )
+from every_command import every_command
 
-from bmtools.cli.main import bmtools
 from bmtools.recipes.toml import read_run_config
 from bmtools.study.cards.about import read_about
 from bmtools.study.corpora.topics import read_topics
@@ -50,16 +50,7 @@ def options(command: click.Command) -> set[str]:
 
 def every_option() -> set[str]:
     """Return the options of all commands."""
-
-    def walk(command: click.Command) -> Iterator[str]:
-        yield from options(command)
-        if isinstance(command, click.Group):
-            for name in command.list_commands(click.Context(command)):
-                found = command.get_command(click.Context(command), name)
-                assert found is not None
-                yield from walk(found)
-
-    return {*walk(bmtools), "--version"}
+    return {"--version"}.union(*(options(command) for _, command, _ in every_command()))
 
 
 @each_document
