@@ -310,16 +310,15 @@ def _in_order(records: Iterable[Record], parts: Iterable[str]) -> dict[str, list
 
 
 def _write_parts(directory: Path, parts: Mapping[str, Sequence[Record]], folds: int) -> None:
-    if not folds:
-        for name, own in parts.items():
-            _write_part(directory / f"{name}.jsonl", own)
-        return
-    if list(parts) != list(map(str, range(folds))):
+    if folds and list(parts) != list(map(str, range(folds))):
         raise DataError(f"found the parts {', '.join(parts)}, expected folds 0 to {folds - 1}")
-    for fold, sets in enumerate(_folds(parts)):
-        (directory / f"fold-{fold}").mkdir()
-        for name, own in sets.items():
-            _write_part(directory / f"fold-{fold}" / f"{name}.jsonl", own)
+    sets = {directory / f"fold-{fold}": own for fold, own in enumerate(_folds(parts))} \
+        if folds else {directory: parts}
+    for folder, own in sets.items():
+        folder.mkdir(exist_ok=True)
+        for name, records in own.items():
+            with (folder / f"{name}.jsonl").open("wb") as stream:
+                stream.writelines(encode_lines([record]) for record in records)
 
 
 def _folds(parts: Mapping[str, Sequence[Record]]) -> Iterator[dict[str, list[Record]]]:
@@ -328,11 +327,6 @@ def _folds(parts: Mapping[str, Sequence[Record]]) -> Iterator[dict[str, list[Rec
     for test, dev in zip(names, [*names[1:], *names[:1]], strict=True):
         train = [one for name, own in parts.items() if name not in (test, dev) for one in own]
         yield {"train": train, "dev": [*parts[dev]], "test": [*parts[test]]}
-
-
-def _write_part(path: Path, records: Iterable[Record]) -> None:
-    with path.open("wb") as stream:
-        stream.writelines(encode_lines([record]) for record in records)
 
 
 def _report(parts: Mapping[str, Sequence[Record]], config: SplitConfig) -> JsonObject:

@@ -82,7 +82,7 @@ def biobit_qa() -> None:
     """
 
 
-@_reads("formats.sets.biored:biored_records", "BioBIT's JSON of texts",
+@_reads("formats.sets.chemprot:biored_records", "BioBIT's JSON of texts",
         "texts.json --entities concepts.txt --relations related.txt -o train.jsonl",
         "texts.json --entities concepts.txt --relations related.txt --mention-pairs all")
 @_takes_tables("entities", "entity_files", required=True)

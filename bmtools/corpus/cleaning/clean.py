@@ -109,7 +109,7 @@ class Cleaner:
             if (found := find(record)) is not None:
                 return Cleaned(record, Counter(), rule, found)
         edited = _edited(record, self._repair)
-        changes = _changes(edited)
+        changes = sum((one.counts for one in edited.values()), Counter[str]())
         record = moved_record(record, edited) if edited else record
         for rule, find in self._text_filters.items():
             if (found := find(record)) is not None:
@@ -120,7 +120,7 @@ class Cleaner:
 
     def _with_personal_data(self, record: Record, changes: Counter[str]) -> Cleaned:
         edited = _edited(record, self._personal_data.mask)
-        personal = _changes(edited)
+        personal = sum((one.counts for one in edited.values()), Counter[str]())
         changes += personal
         if not personal:
             return Cleaned(record, changes)
@@ -143,10 +143,6 @@ def _edited(record: Record, change: Callable[[EditedText], object]) -> dict[str,
             raise RecordError(record.place, f"key '{key}': found text that is never repaired, "
                                             "since each repair makes another one necessary", record)
     return {key: edited for key, edited in found.items() if edited.counts}
-
-
-def _changes(edited: Mapping[str, EditedText]) -> Counter[str]:
-    return sum((one.counts for one in edited.values()), Counter())
 
 
 def moved_record(record: Record, edited: Mapping[str, EditedText]) -> Record:

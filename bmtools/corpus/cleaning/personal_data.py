@@ -103,10 +103,6 @@ def _is_phone(text: str) -> bool:
     return 7 <= len(_digits(text)) <= 15
 
 
-def _always(_text: str) -> bool:
-    return True
-
-
 def _after(words: str, value: str) -> str:
     """Make a pattern for a value behind a word that announces it."""
     number = r"(?:(?i:n[or]?|nr|number|num)\b[ .:#°º]{0,3})?"
@@ -117,7 +113,7 @@ def _after(words: str, value: str) -> str:
 # pattern, and a check.
 _PATTERNS: dict[str, tuple[tuple[str, ...], str, Callable[[str], bool]]] = {
     "email": (("@",), r"(?<![\w.+\-])[A-Za-z0-9_][\w.+\-]{0,63}@(?:[A-Za-z0-9\-]{1,63}\.){1,5}"
-                   r"[A-Za-z]{2,24}(?![\w@])", _always),
+                   r"[A-Za-z]{2,24}(?![\w@])", bool),
     "iban": ((), r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b", is_iban),
     "codice-fiscale": (_ANYTHING, r"[A-Z](?<!\w[A-Z])[A-Z]{5}[\dLMNP-V]{2}[A-EHLMPRST]"
                        r"[\dLMNP-V]{2}[A-Z][\dLMNP-V]{3}[A-Z]\b", is_codice_fiscale),
@@ -141,12 +137,12 @@ _PATTERNS: dict[str, tuple[tuple[str, ...], str, Callable[[str], bool]]] = {
          "hospital id", "case n", "case id", "chart n", "unit n", "nhc", "cartella",
          "nosologic", "historia cl", "dossier", " ipp", "fallnummer", "patienten", "krankenakten",
          "prontu"),
-        _after(_RECORD_WORDS, r"(?=[\w\-/]*\d{3})[A-Za-z]{0,4}[\d][\w\-/]{3,15}"), _always),
+        _after(_RECORD_WORDS, r"(?=[\w\-/]*\d{3})[A-Za-z]{0,4}[\d][\w\-/]{3,15}"), bool),
     "birth-date": (
         ("born ", "birth", "dob ", "dob:", "d.o.b", "nato ", "nata ", "nascita", "né le", "née le",
          "naissance", "nacido", "nacida", "nacimiento", "geb.", "geb ", "geboren", "geburtsdatum",
          "nascid", "nascimento"),
-        _after(_BIRTH_WORDS, _DATE), _always)}
+        _after(_BIRTH_WORDS, _DATE), bool)}
 _COMPILED = {kind: (needed, re.compile(pattern), check)
              for kind, (needed, pattern, check) in _PATTERNS.items()}
 

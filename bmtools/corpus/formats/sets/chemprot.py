@@ -1,4 +1,4 @@
-"""ChemProt in its three layouts: BioCreative's tables, BioBIT's Italian, SciBERT's sentences."""
+"""ChemProt in its three layouts, and BioRED in that of BioBIT: texts and tables by tab."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
-from bmtools.corpus.formats.sets.annotation_tables import (
+from bmtools.corpus.formats.sets.mentions import (
+    IDENTIFIER,
+    Arc,
+    Mention,
+    concept_relations,
+    relations,
+)
+from bmtools.corpus.formats.sets.standoff import (
     abstract_sections,
     annotated_texts,
     by_document,
@@ -16,8 +23,7 @@ from bmtools.corpus.formats.sets.annotation_tables import (
     known_type,
     offsets,
 )
-from bmtools.corpus.formats.sets.mentions import Arc, Mention, relations
-from bmtools.corpus.formats.settings import Genes, RelationTypes
+from bmtools.corpus.formats.settings import Genes, MentionPairs, RelationTypes
 from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.corpus.formats.texts.json_lines import json_objects
 from bmtools.errors import RecordError
@@ -29,6 +35,11 @@ _TYPES = ("CHEMICAL", "GENE", "GENE-Y", "GENE-N")
 _ABSTRACT = ("PMID", "title", "abstract")
 _ENTITY = ("id", "T1", "type", "start", "end", "text")
 _RELATION = ("id", "CPR group", "Y or N", "label", "Arg1:T1", "Arg2:T2")
+_BIORED_TYPES = (
+    "CHEMICALENTITY", "DISEASEORPHENOTYPICFEATURE", "GENEORGENEPRODUCT", "ORGANISMTAXON",
+    "SEQUENCEVARIANT", "CELLLINE")
+_CONCEPT = ("PMID", "start", "end", "text", "type", "concept")
+_RELATED = ("PMID", "type", "concept", "concept", "novelty")
 _MARKED = re.compile(r"(?>(?P<before>.*?)<< )(?>(?P<head>.+?) >>)(?>(?P<between>.*?)\[\[ )"
                      r"(?P<tail>.+?) \]\]", re.DOTALL)  # where one fails, later ones do
 
@@ -147,3 +158,46 @@ def _marked_record(content: JsonObject, default_type: str, name: str, place: str
     return Record(id=name, text=before + marked["tail"] + text[marked.end():],
                   entities=[head, tail], place=place,
                   relations=[{"head": "a", "tail": "b", "type": label}])
+
+
+@reader
+def biored_records(texts: Iterable[str], tally: Tally, entity_files: Iterable[str],
+                   relation_files: Iterable[str],
+                   pairs: MentionPairs = "closest") -> Iterator[Record]:
+    """Yield a record for every text, with its entities and their relations.
+
+    Offsets belong to another version of the text, so mentions move to their nearest occurrence.
+    Relations are between concepts; which mentions stand for them is a matter of `pairs`. Entities
+    and relations are held in memory.
+
+    Sources: Luo et al. 2022; Buonocore et al. 2023.
+
+    Args:
+        texts: JSON with `PMID` and `Testo`; `-` for stdin.
+        entity_files: `PMID start end text type concept` by tab.
+        relation_files: `PMID type concept concept novelty` by tab.
+        pairs: see `concept_relations`.
+        tally: counts annotations at their offset, moved, repeated and lost, types mended,
+            relations repeated and lost.
+            It rejects lines that cannot be read, and what is lost, which otherwise is dropped.
+    """
+    mentions = by_document(entity_files, "annotations",
+                           partial(_biored_mention, counts=tally.counts), tally)
+    arcs = by_document(relation_files, "relations", _biored_arc, tally)
+    found = (text for name in texts for text in json_texts(read_text(name), name, tally))
+    return annotated_texts(found, mentions, arcs,
+                           partial(concept_relations, pairs=pairs, tally=tally), tally)
+
+
+def _biored_mention(place: str, line: str, counts: Counter[str]) -> tuple[str, Mention]:
+    document, start, end, text, found, concept = columns_of(place, line, _CONCEPT)
+    kind = known_type(found, _BIORED_TYPES, counts, place, line)
+    return document, Mention(kind, (offsets(start, end, place, line),), text,
+                             more={IDENTIFIER: concept.strip()}, place=place, content=line)
+
+
+def _biored_arc(place: str, line: str) -> tuple[str, Arc]:
+    document, kind, head, tail, novelty = map(str.strip, columns_of(place, line, _RELATED))
+    if not kind:
+        raise RecordError(place, "found no type in the second column, expected one", line)
+    return document, Arc(head, tail, kind, {"novelty": novelty}, place, line)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from bmtools.corpus.formats.sets.mentions import Arc, Mention, Span, annotated
+from bmtools.corpus.formats.sets.mentions import Arc, Mention, annotated
 from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.corpus.xml_stream import xml_elements
 from bmtools.errors import RecordError
@@ -69,18 +69,15 @@ def _record(sentence: Element, name: str, default_type: str, tally: Tally) -> Re
 
 
 def _mention(entity: Element, name: str) -> Mention:
-    return Mention(_get(entity, "type", name), _spans(entity, name), _get(entity, "text", name),
-                   _get(entity, "id", name), place=f"{name}:{entity.sourceline}",
-                   content=dict(entity.attrib))
-
-
-def _spans(entity: Element, name: str) -> tuple[Span, ...]:
+    place, content = f"{name}:{entity.sourceline}", dict(entity.attrib)
     offsets = _get(entity, "charOffset", name)
     matches = [_SPAN.fullmatch(part) for part in offsets.split(";")]
     if not all(matches):
-        raise RecordError(f"{name}:{entity.sourceline}", f"found charOffset {offsets!r}, expected "
-                          "FIRST-LAST, or several by semicolon", dict(entity.attrib))
-    return tuple((int(match[1]), int(match[2]) + 1) for match in matches if match)
+        raise RecordError(place, f"found charOffset {offsets!r}, expected FIRST-LAST, or several "
+                          "by semicolon", content)
+    spans = tuple((int(match[1]), int(match[2]) + 1) for match in matches if match)
+    return Mention(_get(entity, "type", name), spans, _get(entity, "text", name),
+                   _get(entity, "id", name), place=place, content=content)
 
 
 def _get(element: Element, key: str, name: str) -> str:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from bmtools.corpus.formats.sets.annotation_tables import abstract_sections, offsets, placed_lines
 from bmtools.corpus.formats.sets.mentions import (
     IDENTIFIER,
     Arc,
@@ -14,6 +13,7 @@ from bmtools.corpus.formats.sets.mentions import (
     concept_relations,
     entities,
 )
+from bmtools.corpus.formats.sets.standoff import abstract_sections, offsets, placed_lines
 from bmtools.corpus.formats.settings import MentionPairs
 from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.errors import RecordError

@@ -76,7 +76,9 @@ def _rows(name: str, text_key: str, counts: Counter[str]) -> Iterator[Row]:
                 number += 1
                 content = json.loads(json.dumps(row, default=str))  # dates and decimals
                 for key in classes.keys() & content.keys():
-                    content[key] = _named(content[key], classes[key])
+                    value, names = content[key], classes[key]
+                    if isinstance(value, int) and 0 <= value < len(names):
+                        content[key] = names[value]
                 yield f"{stem}:{number}", f"{source}:{number}", content
 
 
@@ -107,7 +109,3 @@ def _classes(schema: Schema) -> dict[str, list[str]]:
                 if isinstance(feature, dict) and feature.get("_type") == "ClassLabel"}
     except (ValueError, AttributeError, KeyError):
         return {}
-
-
-def _named(value: object, names: list[str]) -> object:
-    return names[value] if isinstance(value, int) and 0 <= value < len(names) else value

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from lxml.etree import _Element as Element
 
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
-# Fonts may be scrambled in books that can be read.
 _FONTS = (".otf", ".ttf", ".woff", ".woff2")
 _BLOCKS = frozenset((
     "address", "article", "aside", "blockquote", "body", "br", "caption", "dd", "div", "dl", "dt",
@@ -108,7 +107,9 @@ class _Book:
 
     def parts(self, counts: Counter[str]) -> Iterator[tuple[str, str]]:
         """Yield titles and texts of the spine in its order."""
-        scrambled = self._scrambled()
+        scrambled = {unquote(one.get("URI", "")) for one in self._xml(_ENCRYPTION).iter(
+            "{*}CipherReference") if not one.get("URI", "").lower().endswith(_FONTS)} \
+            if _ENCRYPTION in self._names else set()  # fonts may be, in books that can be read
         items = {item.get("id"): item for item in self.package.iterfind("{*}manifest/{*}item")}
         for reference in self.package.iterfind("{*}spine/{*}itemref"):
             item = items.get(reference.get("idref"))
@@ -127,37 +128,26 @@ class _Book:
                 yield _part(self._parsed(path, etree.HTMLParser(
                     encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)))
 
-    def _scrambled(self) -> set[str]:
-        """List the files that are encrypted, but for fonts."""
-        if _ENCRYPTION not in self._names:
-            return set()
-        return {unquote(one.get("URI", "")) for one in self._xml(_ENCRYPTION).iter(
-            "{*}CipherReference") if not one.get("URI", "").lower().endswith(_FONTS)}
-
     def _xml(self, path: str) -> Element:
         """Parse an XML file, in which entities stay what they are, and nothing is fetched."""
         return self._parsed(path, etree.XMLParser(resolve_entities=False, no_network=True,
                                                   huge_tree=False))
 
     def _parsed(self, path: str, parser: etree.XMLParser | etree.HTMLParser) -> Element:
+        """Unpack and parse a file; all of a book together may be no larger than a record."""
+        if path not in self._names:
+            raise DataError(f"{self._place}: found no {path or 'package document'}, expected an "
+                            "EPUB")
+        with self._archive.open(path) as stream:
+            content = limited_bytes(stream, f"{self._place}/{path}", self._size)
+        self._size += len(content)
         try:
-            root = etree.fromstring(self._content(path), parser)
+            root = etree.fromstring(content, parser)
         except (etree.XMLSyntaxError, ValueError) as error:
             reason = str(error).partition(" (<string>")[0]
             raise DataError(f"{self._place}: damaged {path} ({reason}); copy or download the book "
                             "again") from error
         return etree.Element("html") if root is None else root
-
-    def _content(self, path: str) -> bytes:
-        """Unpack a file; all of a book together may be no larger than a record."""
-        if path not in self._names:
-            raise DataError(f"{self._place}: found no {path or 'package document'}, expected an "
-                            "EPUB")
-        place = f"{self._place}/{path}"
-        with self._archive.open(path) as stream:
-            content = limited_bytes(stream, place, self._size)
-        self._size += len(content)
-        return content
 
 
 def _part(root: Element) -> tuple[str, str]:

@@ -7,7 +7,6 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from itertools import groupby, takewhile
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -71,13 +70,17 @@ def _read_pdf(name: str, counts: Counter[str]) -> JsonObject:
     Raises:
         DataError: see `pdf_records`.
     """
-    from pypdf import PdfReader
+    from pypdf import PdfReader, apply_configuration
 
     place, content = source_name(name), whole_file(name, MOST_RECORDS)
     if _MAGIC not in content[:_MAGIC_WITHIN]:
         raise DataError(f"{place}: found no {_MAGIC.decode()} at the start, expected a PDF")
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)
+    limits: JsonObject = dict.fromkeys((f"{one}_maximum_output_length" for one in (
+        "array_based_stream", "lzw", "run_length", "zlib", "brotli")), _MOST_STREAM_BYTES)
     with reading(place, "this PDF cannot be read", "print it to a new one, or copy or download it "
-                 "again", DataError), _limits():
+                 "again", DataError), \
+            apply_configuration(xform_maximum_invocations_per_extraction=_MOST_FORMS, **limits):
         reader = PdfReader(io.BytesIO(content))
         if reader.is_encrypted and not reader.decrypt(""):
             raise DataError(f"{place}: found an encrypted PDF, expected one that opens without a "
@@ -92,16 +95,6 @@ def _read_pdf(name: str, counts: Counter[str]) -> JsonObject:
                             for page, own in groupby(found, itemgetter(0)))
     meta = filled(pages=len(pages), sections=sections, year=about.pop("year", 0))
     return {**about, "text": text, "meta": meta}
-
-
-def _limits() -> AbstractContextManager[object]:
-    """Limit what pypdf does, and silence it."""
-    from pypdf import apply_configuration
-
-    logging.getLogger("pypdf").setLevel(logging.CRITICAL)
-    limits: JsonObject = dict.fromkeys((f"{one}_maximum_output_length" for one in (
-        "array_based_stream", "lzw", "run_length", "zlib", "brotli")), _MOST_STREAM_BYTES)
-    return apply_configuration(xform_maximum_invocations_per_extraction=_MOST_FORMS, **limits)
 
 
 def _page_texts(reader: PdfReader, place: str) -> list[str]:

@@ -120,17 +120,11 @@ def page(content: bytes, counts: Counter[str], charset: str | None = None,
         counts["pages without a main text left out"] += 1
         return None
     language = _LANG.search(html)
-    date = found.date or ""
+    date, stated, link = found.date or "", found.license or "", _LICENCE_LINK.search(html)
     meta = filled(url=url or found.url, date=date, year=int(date[:4]) if date else 0,
                   author=found.author)
     return filled(title=found.title, text=text, lang=language and two_letters(language[1].lower()),
-                  licence=_licence(found.license or "", html), meta=meta)
-
-
-def _licence(found: str, html: str) -> str:
-    """Name the licence by its SPDX name if it has one, else by the page's words."""
-    link = _LICENCE_LINK.search(html)
-    return licence_name(link[0] if link else "", found) or found
+                  licence=licence_name(link[0] if link else "", stated) or stated, meta=meta)
 
 
 def _with_single_blanks(tree: HtmlElement) -> HtmlElement:
