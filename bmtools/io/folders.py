@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import lzma
 import os
+import re
 import struct
 import tarfile
 import zipfile
@@ -24,17 +25,17 @@ from bmtools.io.json_files import parse_json
 from bmtools.io.output import RECORD
 from bmtools.io.record_size import (
     MEGABYTE,
-    check_record_size,
     limited_bytes,
     limiting_records,
     most_bytes,
 )
-from bmtools.io.sources import STDIN, MemberName, open_bytes, open_text, read_lines, source_name
+from bmtools.io.sources import STDIN, MemberName, open_bytes, open_text, source_name
 from bmtools.records import readable
 
 # What zipfile and tarfile raise at damaged archives, and at encrypted ones.
 _DAMAGE = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error, EOFError,
            RuntimeError, ValueError, OverflowError, OSError)
+_CARRIAGE_RETURNS = re.compile("\r+\n|\r")
 _PACKED = (".gz", ".zst", ".zstd")
 _MOST_HEADER_BYTES = 1 << 20  # of extended headers, which tarfile reads whole
 _MOST_RATIO = 200  # of a file to its packed size; that of XML is seldom above 20
@@ -49,31 +50,25 @@ def set_files(names: Iterable[str], *endings: str) -> Iterator[str]:
     are neighbours.
 
     Args:
-        names: files, folders, zip archives, or folders in these (`set.zip/train`); `-` for stdin.
+        names: as for `corpus_files`.
         endings: of the files that are taken from folders and archives, as `.xml`.
 
     Raises:
         DataError: a folder without such a file, or a damaged archive.
     """
     for name in names:
-        place, found = Path(name), iter([name])
-        if archive := archive_of(name):
-            place = archive / path_in(archive, name)
-            found = _zip_files(archive, path_in(archive, name), Counter(), _order)
-        elif name != STDIN and place.is_dir():
-            found = _readable(sorted(folder_files(name), key=_order), name, Counter())
-        is_empty = True
-        for one in found:
-            if one in (name, str(place)) or member_ending(one).lower() in endings:
-                is_empty = False
-                yield one
-        if is_empty:
-            raise DataError(f"{place}: found no file in {' or '.join(endings)}, expected one at "
-                            "least")
+        found = iter([name]) if name == STDIN else \
+            corpus_files(name, *endings, counts=Counter(), order=_order)
+        first = next(found, None)
+        if first is None:
+            raise DataError(f"{Path(name)}: found no file in {' or '.join(endings)}, expected one "
+                            "at least")
+        yield first
+        yield from found
 
 
-def corpus_files(name: str, *endings: str, counts: Counter[str],
-                 folder: str = "") -> Iterator[str]:
+def corpus_files(name: str, *endings: str, counts: Counter[str], folder: str = "",
+                 order: Callable[[str], Any] = str) -> Iterator[str]:
     """Yield the names of the files that a name leads to, in bounded memory.
 
     What is in an archive can be read as long as the next name is not asked for. Nothing is
@@ -86,6 +81,7 @@ def corpus_files(name: str, *endings: str, counts: Counter[str],
             are counted. All are taken where none is given.
         counts: counts what is passed over, by reason.
         folder: in which the file was found, if by `folder_files`.
+        order: key by which the files of a folder or a zip archive are sorted.
 
     Raises:
         DataError: a damaged archive, or one that unpacks to far more than texts do.
@@ -94,30 +90,32 @@ def corpus_files(name: str, *endings: str, counts: Counter[str],
         yield name
         return
     # An EPUB is a zip archive, too.
-    is_document = bool(endings) and member_ending(name).lower() in endings
+    is_document = member_ending(name).lower() in endings and Path(name).is_file()
     archive = None if folder or is_document or name == STDIN else archive_of(name)
     if archive is not None:
-        found = _zip_files(archive, path_in(archive, name), counts)
+        found = _zip_files(archive, path_in(archive, name), counts, order)
     elif folder or (name != STDIN and Path(name).is_dir()):
-        found = _readable([name] if folder else folder_files(name), folder or name, counts)
+        found = _readable([name] if folder else folder_files(name, order),
+                          folder or name, counts)
     else:
         with open_bytes(name) as stream:
             head = stream.peek(tarfile.BLOCKSIZE)  # type: ignore[attr-defined]
             if is_tar(head):
-                yield from _wanted(_tar_files(stream, source_name(name), counts), endings, counts)
+                yield from _wanted(_tar_files(stream, source_name(name), counts), name, endings,
+                                   counts)
                 return
             if name == STDIN:
                 yield MemberName(STDIN, lambda: stream)
                 return
-        found, endings = iter([name]), ()
-    yield from _wanted(found, endings, counts)
+        found = iter([name])
+    yield from _wanted(found, folder or name, endings, counts)
 
 
-def folder_files(folder: str) -> Iterator[str]:
+def folder_files(folder: str, order: Callable[[str], Any] = str) -> Iterator[str]:
     """Yield the names of all that is in a folder but folders, in order."""
     for parent, folders, files in os.walk(folder):
         folders.sort()
-        yield from (str(Path(parent, file)) for file in sorted(files))
+        yield from (str(Path(parent, file)) for file in sorted(files, key=order))
 
 
 def is_tar(head: bytes) -> bool:
@@ -163,17 +161,8 @@ def path_in(archive: Path, name: str) -> str:
 
 
 def read_text(name: str) -> str:
-    """Read a file whole, as UTF-8 with LF at the ends of lines.
-
-    Raises:
-        DataError: it is not UTF-8, or larger than a record may be.
-    """
-    lines, size = [], 0
-    for _, line in read_lines(name):
-        lines.append(line)
-        size += len(line) + 1
-        check_record_size(size, source_name(name))
-    return "\n".join(lines)
+    """Read a file whole, as UTF-8 with LF at the ends of lines and no such end at its own."""
+    return _CARRIAGE_RETURNS.sub("\n", read_raw(name)).removesuffix("\n")
 
 
 def read_raw(name: str) -> str:
@@ -250,11 +239,12 @@ def _order(path: str) -> tuple[object, ...]:
         ending
 
 
-def _wanted(names: Iterator[str], endings: tuple[str, ...],
+def _wanted(found: Iterator[str], name: str, endings: tuple[str, ...],
             counts: Counter[str]) -> Iterator[str]:
-    for name in names:
-        if not endings or member_ending(name).lower() in endings:
-            yield name
+    """Yield the files with one of the endings, and one that was named itself."""
+    for one in found:
+        if not endings or member_ending(one).lower() in endings or one in (name, str(Path(name))):
+            yield one
         else:
             counts[f"files that do not end in {' or '.join(endings)} passed over"] += 1
 
@@ -280,7 +270,7 @@ def _passes(path: PurePath, is_file: bool, counts: Counter[str]) -> bool:
 
 
 def _zip_files(archive: Path, folder: str, counts: Counter[str],
-               order: Callable[[str], Any] = str) -> Iterator[str]:
+               order: Callable[[str], Any]) -> Iterator[str]:
     with naming_damage(archive), zipfile.ZipFile(archive) as opened:
         for member in sorted(opened.infolist(), key=lambda member: order(member.filename)):
             path, place = PurePosixPath(member.filename), f"{archive}/{member.filename}"
