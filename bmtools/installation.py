@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import sys
@@ -49,17 +48,11 @@ def _numbers(version: str) -> list[int]:
 
 def install_command(extra: str = "", package: str = "") -> str:
     """Return the command that adds one of bmtools' extras, or a package, to this installation."""
-    prefix = Path(sys.prefix)
-    if (prefix / "pipx_metadata.json").is_file():
-        return f"pipx inject {DISTRIBUTION} {package or _quoted(DISTRIBUTION, extra)}"
-    if (prefix / "uv-receipt.toml").is_file():
-        also = f"--with {package} " if package else ""
-        return f"uv tool install --force {also}{_quoted(DISTRIBUTION, extra, _source_url())}"
     checkout = Path(__file__).parents[1]
     if package or not (checkout / "pyproject.toml").is_file():
-        return f"{_pip_install()} {package or _quoted(DISTRIBUTION, extra)}"
-    place = "." if checkout == Path.cwd() else str(checkout)
-    return f"{_pip_install()} -e {_quoted(place, extra)}"
+        return f"{_pip_install()} " + (package or f"'{DISTRIBUTION}[{extra}]'")
+    place = "." if checkout == Path.cwd() else checkout
+    return f"{_pip_install()} -e '{place}[{extra}]'"
 
 
 def require_extra(package: str, needed_by: str, extra: str = "") -> None:
@@ -78,30 +71,21 @@ def require_extra(package: str, needed_by: str, extra: str = "") -> None:
                            f"{install_command(extra or package)}")
 
 
-def _quoted(name: str, extra: str, url: str = "") -> str:
-    return f"'{name}{extra and f'[{extra}]'}{url and f' @ {url}'}'"
-
-
 def _pip_install() -> str:
     """Return pip's command as it must be typed to reach this environment."""
-    if _recorded("INSTALLER") == "uv":
+    if _installer() == "uv":
         return f"uv pip install --python {sys.prefix}"
     found = shutil.which("pip")
     is_ours = found is not None and Path(found).parent == Path(sys.executable).parent
     return "pip install" if is_ours else f"{sys.executable} -m pip install"
 
 
-def _source_url() -> str:
-    """Return where the installation came from, empty for the package index."""
-    return str(json.loads(_recorded("direct_url.json") or "{}").get("url", ""))
-
-
-def _recorded(name: str) -> str:
-    """Read a file that the installer left, empty where there is none."""
+def _installer() -> str:
+    """Return the program that installed this package; empty if it left no note."""
     from importlib import metadata
 
     try:
-        return (metadata.distribution(DISTRIBUTION).read_text(name) or "").strip()
+        return (metadata.distribution(DISTRIBUTION).read_text("INSTALLER") or "").strip()
     except metadata.PackageNotFoundError:
         return ""
 

@@ -29,20 +29,18 @@ CALL = re.compile(r"""(?:install_command|require_extra)\(\s*['"](\w+)['"]"""
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a function that imitates an environment in which bmtools is installed.
 
-    `files` lie in the environment, `recorded` is what the installer left; without `checkout` the
-    package is among other packages.
+    Without `checkout` the package is among other packages.
     """
 
-    def imitate(*files: str, checkout: bool = False, active: bool = True, **recorded: str) -> Path:
+    def imitate(checkout: bool = False, installer: str = "pip") -> Path:
         (tmp_path / "bin").mkdir()
-        for name in ("bin/pip", *files, *(["pyproject.toml"] if checkout else [])):
+        for name in ("bin/pip", *(["pyproject.toml"] if checkout else [])):
             (tmp_path / name).touch(mode=0o755)
         monkeypatch.setattr(sys, "prefix", str(tmp_path))
         monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
         monkeypatch.setattr(installation, "__file__", str(tmp_path / "bmtools/installation.py"))
-        monkeypatch.setattr(installation, "_recorded", lambda name: recorded.get(
-            name.partition(".")[0], ""))
-        monkeypatch.setenv("PATH", str(tmp_path / "bin") if active else "/nowhere")
+        monkeypatch.setattr(installation, "_installer", lambda: installer)
+        monkeypatch.setenv("PATH", str(tmp_path / "bin"))
         return tmp_path
 
     return imitate
@@ -57,14 +55,8 @@ def test_from_a_checkout(installed: Any, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_by_uv(installed: Any) -> None:
-    prefix = installed(INSTALLER="uv")
+    prefix = installed(installer="uv")
     assert install_command("plot") == f"uv pip install --python {prefix} 'bmtools-lm[plot]'"
-
-
-def test_as_a_tool_of_pipx(installed: Any) -> None:
-    installed("pipx_metadata.json", INSTALLER="uv")
-    assert install_command("plot") == "pipx inject bmtools-lm 'bmtools-lm[plot]'"
-    assert install_command(package="comet-ml") == "pipx inject bmtools-lm comet-ml"
 
 
 def test_hints_name_extras_that_the_metadata_has() -> None:

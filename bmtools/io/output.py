@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import gzip
 import io
 import os
@@ -191,15 +190,9 @@ def _keep_permissions(target: Path, partial: Path) -> None:
 
 
 def _rename(partial: Path, target: Path, path: Path) -> None:
-    """Put a finished file in place; one that is a mount point is filled."""
+    """Put a finished file in place."""
     try:
-        try:
-            partial.replace(target)
-        except OSError as error:
-            if error.errno != errno.EBUSY:
-                raise
-            shutil.copyfile(partial, target)
-            partial.unlink()
+        partial.replace(target)
     except OSError as error:
         kept = partial.rename(partial.with_name(f"{target.name}.finished-{os.getpid()}"))
         raise WriteError(f"{path}: the last step failed ({reason(error)}); the finished file is "

@@ -10,7 +10,7 @@ from functools import partial
 
 from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.io.provenance.licence_check import translation_fault
-from bmtools.io.provenance.licences import translated_licence
+from bmtools.io.provenance.licences import UNKNOWN, combine
 from bmtools.records import Record
 from bmtools.status import set_status
 from bmtools.text.abbreviations import Abbreviations
@@ -171,8 +171,8 @@ def _joined(document: Document, translations: Mapping[str, Translation], engine:
         "sentences": len(sentences), "missing": missing}
     if engine.marks_unknown:
         details["unknown_words"] = unknown
-    if licence := translated_licence(record.get("licence", ""), engine.licence):
-        record = record.replace(licence=licence)
+    if engine.licence:
+        record = record.replace(licence=combine(record.get("licence") or UNKNOWN, engine.licence))
     joined = {key: join_text(record[key], text, translations, config.missing == "keep")
               for key, text in document.texts.items()}
     doubtful = [{"key": key, "start": start, "end": end, "flags": list(flags)}

@@ -108,21 +108,6 @@ def test_a_new_file_has_the_mode_of_new_files(tmp_path: Path) -> None:
     assert (tmp_path / "new").stat().st_mode == (tmp_path / "usual").stat().st_mode
 
 
-def test_a_file_that_is_a_mount_point_is_filled(tmp_path: Path,
-                                                monkeypatch: pytest.MonkeyPatch) -> None:
-    def busy(self: Path, target: Path) -> None:
-        raise OSError(errno.EBUSY, "Device or resource busy")
-
-    path = tmp_path / "mounted"
-    path.write_text("older and longer")
-    before = path.stat().st_ino
-    monkeypatch.setattr(Path, "replace", busy)
-    with new_file(path) as stream:
-        stream.write(b"new")
-    assert (path.read_text(), path.stat().st_ino) == ("new", before)
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_a_finished_file_stays_where_the_last_step_fails(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(self: Path, target: Path) -> None:

@@ -90,6 +90,7 @@ def _obligations(name: str) -> frozenset[str]:
     return frozenset({TERMS, *(kind for kind, words in _STATED if words.search(name))})
 
 
+@lru_cache(maxsize=256)
 def combine(*licences: str) -> str:
     """Return the licence that results where all hold; empty where none is known.
 
@@ -160,12 +161,6 @@ def _reason(first: str, second: str) -> str:
     last = why[0] if why else "asks for its own" if len(sharing) > 1 else "adds conditions"
     return (f"what is made of {sharing[0]} material has to be shared under {sharing[0]}, "
             f"and {other} {last}")
-
-
-@lru_cache(maxsize=256)
-def translated_licence(licence: str, engine: str) -> str:
-    """Return the licence of a translation; that of the text may be empty, which is unknown."""
-    return combine(licence or UNKNOWN, engine) if engine else licence
 
 
 def missing_from(declared: str, licences: Iterable[str]) -> dict[str, list[str]]:
