@@ -92,15 +92,6 @@ def test_shards_one_after_the_other_are_the_whole(files: list[str], parts: int) 
     assert max(sizes) - min(sizes) < 400
 
 
-def test_a_shard_has_the_lines_that_begin_in_it(files: list[str]) -> None:
-    for shard in (Shard(1, 3), Shard(2, 3), Shard(3, 3)):
-        by_line = list(RecordShard(RecordReader(files, lambda error: None), shard))
-        by_block = b"".join(block.lines for block in read_blocks(
-            RecordShard(RecordReader(files), shard)))
-        assert [record["id"] for record in by_line] == [
-            one["id"] for one in map(json.loads, by_block.splitlines()) if "text" in one]
-
-
 def test_groups_of_blocks_for_a_cluster_are_read_again_as_they_were(files: list[str]) -> None:
     whole = work(RecordReader(files))
     groups = list(groups_of(read_blocks(RecordReader(files))))

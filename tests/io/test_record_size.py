@@ -61,7 +61,7 @@ def test_other_archives_are_never_unpacked(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("xl/workbook.xml", b"a" * 100 * MEGABYTE)
     done = in_memory(60, "import", "text", path)
-    assert "found an Excel workbook, expected text" in done.stderr
+    assert "found an Excel workbook, expected UTF-8 text" in done.stderr
 
 
 def in_memory(megabytes: int, *arguments: object) -> subprocess.CompletedProcess[str]:

@@ -1,7 +1,6 @@
 """Commands that a signal ends at random moments: what stands then, and what a rerun makes of it.
 
-`make kill KILLS=1000` ends as many and prints a table; otherwise six are ended. The number of
-each is its seed.
+`make kill KILLS=1000` ends as many; otherwise six are ended. The number of each is its seed.
 """
 
 from __future__ import annotations
@@ -10,8 +9,7 @@ import json
 import os
 import shutil
 import signal
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -33,7 +31,6 @@ NAMES = [("clean",), ("translate",), ("import jsonl", "pretrain"), ("import json
 STREAM, COPIES = ("import jsonl", "translate", "clean"), 120
 AFTER = (0.0, 0.0001, 0.001, 0.003, 0.01)  # seconds from a change to files to the signal
 FREE, OLDER, FILLED = "a free name", "an older output", "an older directory that stays"
-STATES = ("nothing", "old", "whole", "between")
 OLD_MANIFEST: dict[str, Any] = {"settings": {}, "inputs": {}, "results": {}}
 
 
@@ -167,20 +164,8 @@ def find_victim(kit_paths: dict[str, Path], corpus_records: list[dict[str, Any]]
     return find
 
 
-@pytest.fixture(scope="module")
-def table() -> Iterator[dict[str, Counter[str]]]:
-    """Count what was found, and print it in the end."""
-    found: dict[str, Counter[str]] = {}
-    yield found
-    columns = ["kills", *(number.name for number in SIGNALS), *STATES]
-    print("\n\n| command |", " | ".join(columns), "|\n| --- |", "--- | " * len(columns))
-    for name, counts in found.items():
-        print(f"| {name} |", " | ".join(str(counts[column]) for column in columns), "|")
-
-
 @pytest.mark.parametrize("number", range(KILLS))
-def test_a_signal_at_any_moment(number: int, find_victim: Callable[..., Victim],
-                                table: dict[str, Counter[str]]) -> None:
+def test_a_signal_at_any_moment(number: int, find_victim: Callable[..., Victim]) -> None:
     rng = Random(number)
     names = NAMES[number % len(NAMES)]
     one = find_victim(names)
@@ -208,7 +193,3 @@ def test_a_signal_at_any_moment(number: int, find_victim: Callable[..., Victim],
     assert one.found() == one.whole, about
     assert one.hidden() == [], about
     assert one.unfinished() == [], about
-    state = "whole" if found == one.whole else "old" if found == before and kind != FREE else \
-        "nothing" if kind == FREE else "between"
-    table.setdefault(" \\| ".join(names), Counter()).update(
-        ["kills", signal.Signals(moment.number).name, state])

@@ -24,9 +24,6 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from fnmatch import fnmatch
-from itertools import zip_longest
-from os.path import commonprefix
 from pathlib import Path
 
 TOOLS = Path(__file__).parent
@@ -35,7 +32,6 @@ _SHORTEST_HASH = 8
 _HASH = re.compile(rf"(?<![0-9a-f])[0-9a-f]{{{_SHORTEST_HASH},64}}(?![0-9a-f])")
 _SHOWN_LINES = 12
 _SHOWN_WIDTH = 200
-_SHOWN_BEFORE = 40  # characters
 _NUMBER = r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?"
 VARYING = tuple((re.compile(found), kept) for found, kept in (
     # JSON: numbers that measure time, speed and memory, and sizes of records that contain them.
@@ -221,12 +217,10 @@ def hashes_of_directory(content: bytes, constant: bytes) -> tuple[str, bytes]:
     return record["sha256"], json.dumps(kept["files"]).encode()
 
 
-def differences(old: Side, new: Side, scenario: Scenario, ignored: Sequence[str]) -> Iterator[str]:
+def differences(old: Side, new: Side, scenario: Scenario) -> Iterator[str]:
     """Yield a description of each file and log of a scenario that differs."""
     ours, theirs = old.files(scenario.name), new.files(scenario.name)
     for name in sorted({*ours, *theirs}):
-        if any(fnmatch(name, pattern) or fnmatch(Path(name).name, pattern) for pattern in ignored):
-            continue
         if name not in ours or name not in theirs:
             yield f"{name}: only in the {'old' if name in ours else 'new'} checkout"
             continue
@@ -239,46 +233,36 @@ def differences(old: Side, new: Side, scenario: Scenario, ignored: Sequence[str]
 
 
 def describe(before: bytes, after: bytes) -> str:
-    """Show the first lines or the first byte that differ; of long lines, the part that differs."""
+    """Show the first lines or the first byte that differ."""
     try:
         lines = before.decode().splitlines(), after.decode().splitlines()
     except UnicodeDecodeError:
-        at = next((number for number, pair in enumerate(zip(before, after, strict=False))
-                   if pair[0] != pair[1]), min(len(before), len(after)))
-        return f"    {len(before):,} and {len(after):,} bytes differ from byte {at:,} on"
-    found = []
-    for kind, *ends in difflib.SequenceMatcher(None, *lines, autojunk=False).get_opcodes():
-        ours, theirs = lines[0][ends[0]:ends[1]], lines[1][ends[2]:ends[3]]
-        for pair in zip_longest(ours, theirs) if kind != "equal" else ():
-            texts = [text for text in pair if text is not None]
-            common = len(commonprefix(texts)) if len(texts) > 1 else 0  # noqa: RUF071, of characters
-            first = max(0, common - _SHOWN_BEFORE)
-            found += [f"    {sign}{'...' * bool(first)}{text[first:first + _SHOWN_WIDTH]}"
-                      for sign, text in zip("-+", pair, strict=True) if text is not None]
+        return f"    {len(before):,} and {len(after):,} bytes differ"
+    found = [f"    {line[:_SHOWN_WIDTH]}" for line in
+             [*difflib.unified_diff(*lines, n=0, lineterm="")][2:] if not line.startswith("@@")]
     rest = [f"    ... {len(found) - _SHOWN_LINES} more lines"] if len(found) > _SHOWN_LINES else []
     return "\n".join(found[:_SHOWN_LINES] + rest) or "    only the ends of lines differ"
 
 
-def compare(old: Side, new: Side, scenarios: Sequence[Scenario], ignored: Sequence[str],
-            reuse_old: bool, jobs: int) -> bool:
+def compare(old: Side, new: Side, scenarios: Sequence[Scenario]) -> bool:
     """Run all scenarios on both sides, print what differs, and return whether all are equal."""
-    sides = [new] if reuse_old else [old, new]
+    sides = [old, new]
     for side in sides:
         shutil.rmtree(side.root, ignore_errors=True)
         side.root.mkdir(parents=True)
         side.prepare()
     complaints: dict[str, list[str]] = {}
-    with ThreadPoolExecutor(jobs) as pool:
+    with ThreadPoolExecutor(len(sides)) as pool:
         for scenario in scenarios:
             started = time.monotonic()
             found = list(pool.map(lambda side, one=scenario: side.run(one), sides))
-            complaints[scenario.name] = [] if reuse_old else found[0]
+            complaints[scenario.name] = found[0]
             print(f"ran {scenario.name} in {time.monotonic() - started:.0f} s", file=sys.stderr)
-    for side in (old, new):
+    for side in sides:
         side.learn_hashes(scenarios)
     is_same = True
     for scenario in scenarios:
-        found = [*complaints[scenario.name], *differences(old, new, scenario, ignored)]
+        found = [*complaints[scenario.name], *differences(old, new, scenario)]
         print(f"{scenario.name}: {'DIFFERENT' if found else 'same'}")
         print("".join(f"  {one}\n" for one in found), end="", flush=True)
         is_same &= not found
@@ -295,11 +279,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--work", type=Path, help="directory for all files; kept afterwards")
     parser.add_argument("--only", action="append", default=[], metavar="NAME",
                         help="scenario to run, with those it needs; repeat it for more")
-    parser.add_argument("--ignore", action="append", default=[], metavar="GLOB",
-                        help="path or name of files not to compare; repeat it for more")
-    parser.add_argument("--reuse-old", action="store_true",
-                        help="compare with the runs of the old checkout that --work contains")
-    parser.add_argument("--jobs", type=int, default=2, help="1 runs one checkout at a time")
     parser.add_argument("--scenarios", type=Path, default=TOOLS / "scenarios.toml")
     options = parser.parse_args(arguments)
     scenarios = read_scenarios(options.scenarios)
@@ -310,10 +289,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         old, new = (Side(checkout.absolute(), work / name, options.python.absolute(),
                          options.old.absolute() / "examples")
                     for checkout, name in ((options.old, "old"), (options.new, "new")))
-        if options.reuse_old and not old.root.is_dir():
-            parser.error(f"--reuse-old: {old.root} does not exist; run without --reuse-old first")
-        is_same = compare(old, new, chosen_scenarios(scenarios, options.only), options.ignore,
-                          options.reuse_old, options.jobs)
+        is_same = compare(old, new, chosen_scenarios(scenarios, options.only))
     return 0 if is_same else 1
 
 

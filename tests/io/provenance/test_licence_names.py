@@ -43,11 +43,3 @@ def test_the_most_precise_statement_counts() -> None:
     ("MIT AND CC-BY-4.0 and CC-BY-SA-4.0", ["MIT", "CC-BY-4.0", "CC-BY-SA-4.0"])])
 def test_several_that_one_statement_names_all_hold(stated: str, names: list[str]) -> None:
     assert licence_parts(stated) == names
-
-
-@pytest.mark.parametrize(("stated", "name"), [
-    ("GNU General Public License v3.0", "GPL-3.0"),
-    ("GNU Lesser General Public License v2.1 or later", "LGPL-2.1-or-later"),
-    ("GNU Affero General Public License, version 3", "AGPL-3.0")])
-def test_names_of_gnu_in_full(stated: str, name: str) -> None:
-    assert licence_parts(stated) == [name]

@@ -27,7 +27,11 @@ REMIXED = {("CC-BY-4.0", "CC-BY-SA-4.0"), ("CC-BY-4.0", "CC-BY-NC-4.0"),
     ("cc-by-nc-4.0", "CC-BY-NC-4.0"), ("apache-2.0", "Apache-2.0"), ("mit", "MIT"),
     ("Apache License, Version 2.0", "Apache-2.0"), ("The MIT License", "MIT"),
     ("GNU GPL v3", "GPL-3.0"), ("GPLv2+", "GPL-2.0-or-later"), ("lgpl-2.1-only", "LGPL-2.1-only"),
-    ("lgpl", "LGPL"), ("bsd-3-clause", "BSD-3-Clause"), ("odbl", "ODbL"), ("CC0", "CC0-1.0"),
+    ("lgpl", "LGPL"),
+    ("GNU General Public License v3.0", "GPL-3.0"),
+    ("GNU Lesser General Public License v2.1 or later", "LGPL-2.1-or-later"),
+    ("GNU Affero General Public License, version 3", "AGPL-3.0"),
+    ("bsd-3-clause", "BSD-3-Clause"), ("odbl", "ODbL"), ("CC0", "CC0-1.0"),
     ("CC BY-SA 3.0 IGO", "CC-BY-SA-3.0"), ("other", "other"), ("gemma", "gemma"),
     ("NLM and  publishers", "NLM and publishers"), ("transmit", "transmit")])
 def test_names(stated: str, name: str) -> None:

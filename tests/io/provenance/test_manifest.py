@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from bmtools import __version__
-from bmtools.io.directories import discard_run
 from bmtools.io.json_files import NAME, read_manifest
 from bmtools.io.provenance.manifest import DirectoryHashes, Manifest, hash_directory, is_finished
 from bmtools.io.step import Step
@@ -71,13 +70,6 @@ def test_a_directory_is_hashed_once_in_a_manifest(
     assert step.directories == {tmp_path.resolve(): "ab"}, "the command's records use the same hash"
 
 
-def test_it_is_readable_text(tmp_path: Path) -> None:
-    Manifest("pretrain", {"config": Path("a/b"), "note": "caffè"}, "").write(tmp_path)
-    text = (tmp_path / "bmtools.json").read_text("utf-8")
-    assert '"config": "a/b"' in text and "caffè" in text
-    assert text.endswith("}\n") and text.count("\n") > 10
-
-
 def test_the_hash_is_that_of_names_and_contents(tmp_path: Path) -> None:
     (tmp_path / "b").write_bytes(b"two")
     (tmp_path / "a").write_bytes(b"one")
@@ -109,12 +101,3 @@ def test_a_run_just_begun_over_an_older_output_is_not_finished(tmp_path: Path) -
     run.mkdir()
     os.utime(output / NAME, ns=(0, 0))
     assert not is_finished(output, run)
-
-
-def test_a_finished_run_goes_in_one_step(tmp_path: Path) -> None:
-    run = tmp_path / "out.run"
-    run.mkdir()
-    (run / "state").write_text("")
-    discard_run(run)
-    discard_run(run)
-    assert list(tmp_path.iterdir()) == []
