@@ -43,6 +43,10 @@ _EXTENDED = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.
              tarfile.GNUTYPE_LONGLINK)
 
 
+Order = Callable[[str], Any]
+"""Key by which names of files are sorted."""
+
+
 def set_files(names: Iterable[str], *endings: str) -> Iterator[str]:
     """Yield the names of a set's files: those that are given, and those in folders and archives.
 
@@ -68,7 +72,7 @@ def set_files(names: Iterable[str], *endings: str) -> Iterator[str]:
 
 
 def corpus_files(name: str, *endings: str, counts: Counter[str], folder: str = "",
-                 order: Callable[[str], Any] = str) -> Iterator[str]:
+                 order: Order = str) -> Iterator[str]:
     """Yield the names of the files that a name leads to, in bounded memory.
 
     What is in an archive can be read as long as the next name is not asked for. Nothing is
@@ -111,7 +115,7 @@ def corpus_files(name: str, *endings: str, counts: Counter[str], folder: str = "
     yield from _wanted(found, folder or name, endings, counts)
 
 
-def folder_files(folder: str, order: Callable[[str], Any] = str) -> Iterator[str]:
+def folder_files(folder: str, order: Order = str) -> Iterator[str]:
     """Yield the names of all that is in a folder but folders, in order."""
     for parent, folders, files in os.walk(folder):
         folders.sort()
@@ -270,7 +274,7 @@ def _passes(path: PurePath, is_file: bool, counts: Counter[str]) -> bool:
 
 
 def _zip_files(archive: Path, folder: str, counts: Counter[str],
-               order: Callable[[str], Any]) -> Iterator[str]:
+               order: Order) -> Iterator[str]:
     with naming_damage(archive), zipfile.ZipFile(archive) as opened:
         for member in sorted(opened.infolist(), key=lambda member: order(member.filename)):
             path, place = PurePosixPath(member.filename), f"{archive}/{member.filename}"
