@@ -6,7 +6,6 @@ import copy
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
-from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypedDict
@@ -34,13 +33,12 @@ from bmtools.models.hardware import resolve_device
 from bmtools.models.next_sentence import join_head, read_head
 from bmtools.models.settings import READING_METHODS, FocusConfig, TransferConfig
 from bmtools.models.transfer.context_embeddings import (
+    Occurrences,
     Sentence,
-    TokenEmbeddings,
     check_layers,
     contextual_embeddings,
-    locate_pieces,
     pieces_alone,
-    sample_sentences,
+    sample_occurrences,
 )
 from bmtools.models.transfer.decoders import load_base
 from bmtools.models.transfer.focus import focus_embeddings
@@ -227,62 +225,41 @@ def transfer(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, config: Trans
     is_random = config.method == "random"
     sums = [WeightedRows.means(overlap.folded),
             WeightedRows.means({} if is_random else overlap.pieces)]
-    report = {"contextual": 0, "focus": 0, "sentences": 0}
-    embeddings = TokenEmbeddings(torch.zeros(0, dtype=torch.int64),
-                                 torch.zeros(0, base.model.config.hidden_size))
+    read, left, mixed = Occurrences.of(()), dict[int, list[int]](), 0
     if config.method == "focus":
         texts = (sentence.text for sentence in sentences)
         sums.append(focus_embeddings(tokenizer, overlap, texts, focus or FocusConfig(),
                                      config.seed))
-        report["focus"] = len(sums[-1].tokens)
-    elif not is_random:
-        found, embeddings = _state_embeddings(base, tokenizer, overlap, config, sentences)
-        report |= found
-    others = len(overlap.pieces) - report["contextual"] - report["focus"]
+        mixed = len(sums[-1].tokens)
+    elif config.method == "contextual":
+        is_new = np.zeros(len(tokenizer), dtype=bool)
+        is_new[list(overlap.pieces)] = True
+        read = sample_occurrences(base, tokenizer, is_new, sentences, config.max_sentences,
+                                  np.random.default_rng(config.seed))
+    in_context = {*read.tokens.tolist()}
+    if config.average_of == "states" and config.method in ("average", "contextual"):
+        left = {token: ids for token, ids in overlap.pieces.items() if token not in in_context}
+    encoder: torch.nn.Module = base.model
+    encoder.to(resolve_device(config.device))
+    tokens, vectors = map(torch.cat, zip(*(
+        contextual_embeddings(base, found, config.layers, config.batch_tokens)
+        for found in (read, pieces_alone(base, left))), strict=True))
+    encoder.to("cpu")
+    if config.rescale and len(tokens):
+        vectors *= _mean_norm(token_embeddings(base.model).weight) / _mean_norm(vectors)
+    others = len(overlap.pieces) - len(in_context) - mixed
     set_status("filling the new vocabulary's weights")
     model = _rebuild(base.model, tokenizer, config.seed, overlap, sums, is_random)
     table = token_embeddings(model).weight.detach()
-    table[embeddings.tokens] = embeddings.vectors
+    table[tokens] = vectors
     norms = (_mean_norm(token_embeddings(base.model).weight),
              _mean_norm(table[list(overlap.pieces)]))
     return Transfer(model, overlap, {
         "tokens": len(overlap.shared) + len(overlap.folded) + len(overlap.pieces),
-        "copied": len(overlap.shared), "folded": len(overlap.folded), **report,
+        "copied": len(overlap.shared), "folded": len(overlap.folded),
+        "contextual": len(in_context), "focus": mixed, "sentences": len(read.input_ids),
         "averaged": 0 if is_random else others, "random": others if is_random else 0,
         "old_norm": float(f"{norms[0]:.4g}"), "new_norm": float(f"{norms[1]:.4g}")})
-
-
-def _state_embeddings(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, overlap: VocabOverlap,
-                      config: TransferConfig, sentences: Iterable[Sentence]
-                      ) -> tuple[dict[str, int], TokenEmbeddings]:
-    """Make embeddings of states, where the settings ask for these, and count them."""
-    report = dict[str, int]()
-    found: list[TokenEmbeddings] = []
-    model: torch.nn.Module = base.model
-    model.to(resolve_device(config.device))
-    embed = partial(contextual_embeddings, base, layers=config.layers,
-                    batch_tokens=config.batch_tokens)
-    if config.method == "contextual":
-        is_new = np.zeros(len(tokenizer), dtype=bool)
-        is_new[list(overlap.pieces)] = True
-        occurrences = locate_pieces(base, sample_sentences(
-            base, tokenizer, is_new, sentences, config.max_sentences,
-            np.random.default_rng(config.seed)))
-        found.append(embed(occurrences))
-        report = {"sentences": len(occurrences.input_ids), "contextual": len(found[0].tokens)}
-    if config.average_of == "states":
-        done = {token for one in found for token in one.tokens.tolist()}
-        left = {token: ids for token, ids in overlap.pieces.items() if token not in done}
-        found.append(embed(pieces_alone(base, left)))
-    model.to("cpu")
-    made = TokenEmbeddings(
-        torch.cat([torch.zeros(0, dtype=torch.int64), *(one.tokens for one in found)]),
-        torch.cat([torch.zeros(0, base.model.config.hidden_size),
-                   *(one.vectors for one in found)]))
-    if config.rescale and len(made.tokens):
-        factor = _mean_norm(token_embeddings(base.model).weight) / _mean_norm(made.vectors)
-        made = made._replace(vectors=made.vectors * factor)
-    return report, made
 
 
 def _mean_norm(rows: Tensor) -> float:
