@@ -126,24 +126,23 @@ def _model_class(directory: Path) -> str:
 
 def measure_difference(graph: Graph, run: Run, batches: Iterable[Inputs]) -> dict[str, float]:
     """Compare an exported model's logits with the checkpoint's, padding left out."""
-    rows, most, *means = zip(*(_compare(graph, run, inputs) for inputs in batches), strict=True)
-    return {"max": float(f"{np.max(most):.3g}"), **{
-        name: float(f"{np.average(values, weights=rows):.7g}")
-        for name, values in zip(("mean", "cosine", "same_argmax"), means, strict=True)}}
-
-
-def _compare(graph: Graph, run: Run, inputs: Inputs) -> tuple[float, ...]:
-    """Compare the logits of a batch: their rows, and the four figures."""
-    with torch.inference_mode():
-        exact = graph(**as_tensors(inputs)).double()
-    near = torch.from_numpy(run(inputs)).double()
-    if exact.ndim > 2:
-        kept = torch.from_numpy(inputs["attention_mask"]).bool()
-        exact, near = exact[kept], near[kept]
-    errors, same = (exact - near).abs(), exact.argmax(1) == near.argmax(1)
-    return (len(exact), *map(float, (errors.max(), errors.mean(),
-                                     torch.cosine_similarity(exact, near).mean(),
-                                     same.double().mean())))
+    rows, most, means = [], 0.0, []
+    for inputs in batches:
+        with torch.inference_mode():
+            exact = graph(**as_tensors(inputs)).double()
+        near = torch.from_numpy(run(inputs)).double()
+        if exact.ndim > 2:
+            kept = torch.from_numpy(inputs["attention_mask"]).bool()
+            exact, near = exact[kept], near[kept]
+        errors, same = (exact - near).abs(), exact.argmax(1) == near.argmax(1)
+        rows.append(len(exact))
+        most = np.maximum(most, float(errors.max()))  # NaN stays
+        means.append([float(found.mean()) for found in (
+            errors, torch.cosine_similarity(exact, near), same.double())])
+    averages = np.average(means, axis=0, weights=rows)
+    return {"max": float(f"{most:.3g}"), **{
+        name: float(f"{value:.7g}")
+        for name, value in zip(("mean", "cosine", "same_argmax"), averages, strict=True)}}
 
 
 def _write_openvino(traced: Any, calibration: Sequence[Inputs], directory: Path) -> None:

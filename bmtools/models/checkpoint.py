@@ -16,7 +16,7 @@ from bmtools.io.failures import naming, reading, require_room
 from bmtools.io.json_files import read_manifest
 from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.architectures import has_segment_embeddings, max_tokens
-from bmtools.models.checkpoint_files import check_checkpoint, check_for_inference, warn_if_outdated
+from bmtools.models.checkpoint_files import check_checkpoint, check_for_inference
 from bmtools.models.exported.formats import Exported, read_exported
 from bmtools.models.inference_files import read_inference_model, read_model_config, require_finite
 from bmtools.models.model_files import weight_names
@@ -136,7 +136,6 @@ def _load_exported(directory: Path, exported: Exported) -> Checkpoint:
     """Load an exported model, which runs on the CPU; see `load_for_inference`."""
     from bmtools.models.exported.model import ExportedModel  # most models are none
 
-    warn_if_outdated(directory, exported)
     read = read_inference_tokenizer(directory)
     if read is None:
         raise CheckpointError(f"{directory}: found another tokenizer than it was exported with; "

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import re
 import shlex
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-from bmtools.errors import BmtoolsWarning, CheckpointError
+from bmtools.errors import CheckpointError
 from bmtools.installation import require_versions
 from bmtools.io.json_files import read_manifest
-from bmtools.io.provenance.manifest import hash_directory
 from bmtools.models.exported.formats import (
     MASKED_LM,
-    Exported,
-    check_exported,
     read_exported,
-    refuse_exported,
+    require_engine,
 )
 from bmtools.models.families import MASKED_LM_FAMILIES, positions, require_length
 from bmtools.models.model_files import (
@@ -92,7 +88,11 @@ def check_checkpoint(directory: Path) -> None:
         BmtoolsError: a library is too old to load it.
     """
     check_directory(directory)
-    refuse_exported(directory)
+    if exported := read_exported(directory):
+        raise CheckpointError(
+            f"{directory}: found a model exported to {exported.format}, which predict, score-pppl "
+            f"and score-mrr run; expected a checkpoint, such as {exported.source}, which it was "
+            "made from")
     if not (directory / CONFIG).is_file():
         raise CheckpointError(f"{directory}: no {CONFIG}, expected a checkpoint directory"
                               f"{_what_it_is(directory)}")
@@ -172,10 +172,14 @@ def check_for_inference(directory: Path, check: Callable[[Path], None] = check_c
         model_class: transformers' auto class that an exported model must be of; any without.
     """
     check_directory(directory)
-    if exported := read_exported(directory):
-        check_exported(directory, exported, model_class)
-    else:
+    exported = read_exported(directory)
+    if exported is None:
         check(directory)
+        return
+    if model_class and exported.model_class != model_class:
+        raise CheckpointError(f"{directory}: found an exported {exported.model_class}, expected an "
+                              f"{model_class}")
+    require_engine(f"{directory} ({exported.format})")
 
 
 def check_scored(directory: Path) -> None:
@@ -229,20 +233,3 @@ def _holds_tokenizer(directory: Path) -> bool:
 
 def _holds_shards(directory: Path) -> bool:
     return next(directory.glob("shard-*.safetensors"), None) is not None
-
-
-def warn_if_outdated(directory: Path, exported: Exported) -> None:
-    """Warn where the checkpoint that was exported has other weights now.
-
-    It is looked for under the name that it had, and beside the exported model.
-    """
-    source = Path(exported.source)
-    recorded = read_manifest(directory).get("parents", {}).get("source")
-    for path in (source, directory.parent / source.name):
-        if path.is_dir() and path.resolve() != directory.resolve():
-            if hash_directory(path) != recorded:
-                warnings.warn(
-                    f"{directory}: exported before {path} changed; export it again: bmtools export "
-                    f"model {shlex.quote(str(path))} --overwrite -o "
-                    f"{shlex.quote(str(directory))}", BmtoolsWarning, stacklevel=2)
-            return

@@ -39,18 +39,6 @@ class LinearWeights(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NormWeights:
-    """A layer norm: weight and bias, (hidden size,) each, and the epsilon."""
-
-    weight: Tensor
-    bias: Tensor | None
-    eps: float
-
-    def __call__(self, states: Tensor) -> Tensor:
-        return functional.layer_norm(states, self.weight.shape, self.weight, self.bias, self.eps)
-
-
-@dataclass(frozen=True)
 class EncoderLayer:
     """One layer of any family; layer norms that its family lacks are the identity.
 
@@ -166,9 +154,11 @@ def linear(state: State, name: str) -> LinearWeights:
     return LinearWeights(state[f"{name}.weight"].detach(), None if bias is None else bias.detach())
 
 
-def norm(state: State, name: str, eps: float) -> NormWeights:
+def norm(state: State, name: str, eps: float) -> TensorMap:
     """Look up a layer norm by its name."""
-    return NormWeights(*linear(state, name), float(eps))
+    weight, bias = linear(state, name)
+    return partial(functional.layer_norm, normalized_shape=weight.shape, weight=weight, bias=bias,
+                   eps=float(eps))
 
 
 def identity(states: Tensor) -> Tensor:

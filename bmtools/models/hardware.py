@@ -152,11 +152,6 @@ def describe_hardware(kind: str = "cpu") -> Hardware:
                     not flags.isdisjoint({"avx512_bf16", "amx_bf16", "bf16"}))
 
 
-def gpu_name(device: torch.device) -> str:
-    """Return the kind of a GPU, by the name that its driver reports; nothing for other devices."""
-    return describe_hardware(str(device)).name if device.type == "cuda" else ""
-
-
 def find_peak(name: str) -> GpuSpec | None:
     """Return the peak rates of a GPU by the name that its driver reports; None if unknown."""
     return next((peak for known, peak in _PEAKS.items() if re.fullmatch(known, name)), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,7 +12,6 @@ from torch.nn import functional
 
 from bmtools.errors import CheckpointError
 from bmtools.models.architectures import has_segment_embeddings, position_embeddings
-from bmtools.models.chunks import rows_in_chunks, sum_by_chunks
 from bmtools.models.documents import SHAPE_MULTIPLE
 from bmtools.models.families import MASKED_LM_FAMILIES
 from bmtools.records import JsonObject
@@ -27,6 +27,9 @@ _LOGITS_ON_GPU = 2**27
 _HEADS = (("cls",), ("lm_head",), ("head", "decoder"), ("predictions",),
           ("generator_predictions", "generator_lm_head"),
           ("vocab_transform", "activation", "vocab_layer_norm", "vocab_projector"))
+
+ChunkLoss = Callable[[Tensor, slice], tuple[Tensor, Tensor | int]]
+"""Computes a loss and a count of some rows of states, which are given with their place."""
 
 
 def encode(model: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor,
@@ -139,7 +142,7 @@ def chunks_of_logits(model: PreTrainedModel, states: Tensor,
     in_fp16 = torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) == torch.float16
     if len(states) < 2 * chunk_size or in_fp16:
         return [slice(0, len(states))]
-    return rows_in_chunks(len(states), chunk_size)
+    return [slice(start, start + chunk_size) for start in range(0, len(states), chunk_size)]
 
 
 def head_weights(model: PreTrainedModel) -> list[Tensor]:
@@ -226,3 +229,51 @@ class _SummedLoss(torch.autograd.Function):
         """Scale the saved gradient, in place: torch refuses a second backward pass."""
         gradient, = ctx.saved_tensors
         return gradient.mul_(upstream), None
+
+
+def sum_by_chunks(compute: ChunkLoss, chunks: Iterable[slice], states: Tensor,
+                  weights: Iterable[Tensor] = ()) -> tuple[Tensor, Tensor]:
+    """Add up losses and counts of chunks, in the memory of one chunk and of its gradients.
+
+    Args:
+        compute: of the rows of a chunk.
+        chunks: of rows; those in none get no gradient.
+        states: (rows, ...).
+        weights: that `compute` uses, to be trained.
+
+    Returns:
+        two scalars: the sum, at least in float32, and the count, int64, which has no gradient.
+    """
+    total, count = _ChunkedSum.apply(compute, chunks, states, *weights)
+    return total, count
+
+
+class _ChunkedSum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, compute: ChunkLoss, chunks: Iterable[slice], states: Tensor,
+                *weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Add up losses and counts, and save the gradients of the losses."""
+        precision = torch.promote_types(states.dtype, torch.float32)
+        total = torch.zeros((), device=states.device, dtype=precision)
+        count = torch.zeros((), dtype=torch.int64, device=states.device)
+        state_gradients = torch.zeros_like(states)
+        # In float32 also where weights are sharded and gathered in bfloat16.
+        weight_gradients = [torch.zeros_like(weight, dtype=precision) for weight in weights]
+        for chunk in chunks:
+            with torch.enable_grad():
+                inputs = states[chunk].detach().requires_grad_()
+                loss, counted = compute(inputs, chunk)
+            state_gradients[chunk], *parts = torch.autograd.grad(loss, [inputs, *weights])
+            for gradient, part in zip(weight_gradients, parts, strict=True):
+                gradient += part
+            total += loss.detach()
+            count += counted
+        ctx.save_for_backward(state_gradients, *weight_gradients)
+        ctx.mark_non_differentiable(count)
+        return total, count
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor, _: object) -> tuple[Any, ...]:
+        """Multiply the saved gradients."""
+        return (None, None, *(upstream * gradient for gradient in ctx.saved_tensors))

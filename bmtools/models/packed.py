@@ -204,6 +204,7 @@ def self_check(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor,
         return _encode_separately(model, input_ids, documents, token_type_ids)
 
     was_training, name = model.training, type(model).__name__
+    autocasts = torch.is_autocast_enabled(device.type)
     model.eval()
     try:
         states, gradients = _states_and_gradients(
@@ -216,11 +217,10 @@ def self_check(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor,
             "change: its states"))
         with _unrounded(device):
             exact, exact_gradients = _states_and_gradients(model, encode_alone)
-        limit = torch.tensor(_TOLERANCES.get(
-            torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type)
-            else model.dtype, _TOLERANCES[torch.float32]))
+        precision = torch.get_autocast_dtype(device.type) if autocasts else model.dtype
+        limit = torch.tensor(_TOLERANCES.get(precision, _TOLERANCES[torch.float32]))
         limits = limit.expand(len(gradients))
-        if _rounds(device):
+        if autocasts or (device.type == "cuda" and torch.backends.cuda.matmul.allow_tf32):
             alone, alone_gradients = _states_and_gradients(model, encode_alone)
             limit = limit.maximum(_TIMES_NOISE * _errors(alone, exact).max())
             limits = limits.maximum(
@@ -232,12 +232,6 @@ def self_check(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor,
             f"{name}: gradients of {[*gradients][at]} in packed documents and in each alone"))
     finally:
         model.train(was_training)
-
-
-def _rounds(device: torch.device) -> bool:
-    """Tell whether products of float32 matrices are computed with fewer digits now."""
-    return torch.is_autocast_enabled(device.type) or (
-        device.type == "cuda" and torch.backends.cuda.matmul.allow_tf32)
 
 
 @contextmanager

@@ -19,7 +19,8 @@ from bmtools.models.model_files import pickled_files, require_no_pointer, stored
 from bmtools.status import set_status
 
 _FORBIDDEN = re.compile(r"GLOBAL:? ([\w.]+)|class (\S+) ")
-_RENAMED = ((".gamma", ".weight"), (".beta", ".bias"))  # TensorFlow's names of layer norms
+_LAYER_NORM = re.compile(r"(?<=LayerNorm\.)(gamma|beta)$")
+_TODAY = {"gamma": "weight", "beta": "bias"}  # by TensorFlow's names
 _BUFFER = ".position_ids"  # numbers from 0 that transformers once saved with the weights
 
 
@@ -98,14 +99,7 @@ def read_weights(directory: Path) -> dict[str, Tensor]:
                 raise CheckpointError(f"{path}: found {name!r}, {type(value).__name__}, expected "
                                       "weights alone")
             if not name.endswith(_BUFFER):
-                state[_renamed(name)] = value.float() if value.is_floating_point() else value
+                # torch's DataParallel puts a word before each name
+                known = _LAYER_NORM.sub(lambda old: _TODAY[old[0]], name.removeprefix("module."))
+                state[known] = value.float() if value.is_floating_point() else value
     return state
-
-
-def _renamed(name: str) -> str:
-    """Give a weight the name that it has today; torch's DataParallel puts a word before it."""
-    name = name.removeprefix("module.")
-    for old, new in _RENAMED:
-        if name.endswith(f"LayerNorm{old}"):
-            return name.removesuffix(old) + new
-    return name

@@ -17,13 +17,13 @@ from transformers import PretrainedConfig, PreTrainedModel
 from bmtools.errors import CheckpointError, Reject, refuse
 from bmtools.models.architectures import max_tokens
 from bmtools.models.checkpoint import load_checkpoint
-from bmtools.models.chunks import sum_by_chunks
 from bmtools.models.families import require_length
 from bmtools.models.mlm import (
     chunks_of_logits,
     head_weights,
     lm_head,
     masked_lm_loss,
+    sum_by_chunks,
     sum_cross_entropy,
     wide,
 )

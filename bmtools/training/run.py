@@ -24,7 +24,7 @@ from bmtools.errors import BmtoolsError, Reject
 from bmtools.io.failures import WriteError
 from bmtools.io.system import ENDING_SIGNALS, REPEAT_SECONDS, handling_signals
 from bmtools.models.checkpoint import check_room, load_checkpoint
-from bmtools.models.hardware import gpu_name
+from bmtools.models.hardware import describe_hardware
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.recipes.phases import PhaseStep, Schedule
 from bmtools.recipes.settings import ObjectiveConfig, Values
@@ -206,8 +206,10 @@ class Run:
         self.packed = plan.layout == "packed"
         seed = plan.optimization.seed
         self.schedule = resolve_steps(plan.config.phases, datasets.train, self.packed, seed)
-        identity = plan.identity(datasets.contents, initial.vocabulary,
-                                 self.schedule.steps_per_phase, gpu_name(accelerator.device))
+        device = accelerator.device
+        identity = plan.identity(
+            datasets.contents, initial.vocabulary, self.schedule.steps_per_phase,
+            describe_hardware(str(device)).name if device.type == "cuda" else "")
         self._progress, self._state = decide_by_main_process(
             lambda: find_resume_point(plan, identity), accelerator)
         self.notes = (*notes, *self.schedule.unfinished_warmups())

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, pre_tokenizers
 
 from bmtools.errors import CheckpointError
 
@@ -28,11 +28,10 @@ _SPECIAL = re.compile(r"\[[A-Z]+\]")
 _BYTE_TOKEN = re.compile("<0x([0-9A-F]{2})>")  # of SentencePiece
 _UNUSED = re.compile(r"\[unused_?\d+\]")  # BERT keeps these free for later
 # GPT-2's letters for bytes: visible ones are themselves, others follow U+0100.
-_VISIBLE = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1),
-            *range(ord("®"), ord("ÿ") + 1)]
-_HIDDEN = sorted({*range(256)} - {*_VISIBLE})
-_BYTE_OF = {chr(byte): byte for byte in _VISIBLE} | {
-    chr(256 + order): byte for order, byte in enumerate(_HIDDEN)}
+_LETTERS = sorted(pre_tokenizers.ByteLevel.alphabet())
+_HIDDEN = sorted({*range(256)}.difference(map(ord, _LETTERS)))
+_BYTE_OF = {letter: ord(letter) if ord(letter) < 256 else _HIDDEN[ord(letter) - 256]
+            for letter in _LETTERS}
 CONFIG = "tokenizer_config.json"
 TOKENIZER = "tokenizer.json"
 VOCAB = "vocab.txt"

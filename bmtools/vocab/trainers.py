@@ -26,7 +26,7 @@ from transformers import BertTokenizer, PreTrainedTokenizerFast
 from bmtools.errors import DataError, setting
 from bmtools.status import set_status
 from bmtools.vocab.pretokens import SPACES, count_pretokens, most_frequent, train_model
-from bmtools.vocab.settings import SpecialTokenStyle, TokenizerType, UnicodeForm, VocabularyConfig
+from bmtools.vocab.settings import SpecialTokenStyle, TokenizerType, VocabularyConfig
 from bmtools.vocab.tokenizer import METASPACE
 
 _PREFIX = "##"
@@ -37,8 +37,6 @@ _DIGITS: Mapping[TokenizerType, str] = {
 # Sums of probabilities depend on how words are split among threads, not on how many run.
 _UNIGRAM_THREADS = 8
 _MAX_PIECE_CHARACTERS = 32  # long enough for the names of most substances
-_FORMS: Mapping[UnicodeForm, list[type[Normalizer]]] = {
-    "nfc": [normalizers.NFC], "nfkc": [normalizers.NFKC], "none": []}
 
 
 def train_tokenizer(texts: Iterable[str], config: VocabularyConfig) -> PreTrainedTokenizerFast:
@@ -159,7 +157,8 @@ def make_pipeline(config: VocabularyConfig) -> Tokenizer:
     (Korean syllables, say) is joined again.
     """
     kind = config.tokenizer_type
-    steps: list[Normalizer] = [form() for form in _FORMS[config.unicode]]
+    steps: list[Normalizer] = [] if config.unicode == "none" else \
+        [getattr(normalizers, config.unicode.upper())()]
     if kind == "wordpiece":
         steps.append(normalizers.BertNormalizer(lowercase=config.uncased,
                                                 strip_accents=config.strip_accents))

@@ -207,22 +207,18 @@ class WordCounter:
 
     def words(self) -> Counter[str]:
         """Return all words so far with their counts."""
-        return _counted(self._chunks, self._segmenter is not None)
+        words: Counter[str] = Counter()
+        for chunk, count in self._chunks.items():
+            for word in _words_in((chunk,), self._segmenter is not None):
+                words[word] += count
+        return words
 
 
 def count_words_of(texts: Mapping[str, int], segmenter: Segmenter | None = None) -> Counter[str]:
     """Count the words of texts that occur several times; see `WordCounter`."""
-    chunks: Counter[str] = Counter()
-    for text, count in texts.items():
-        for chunk in (text,) if segmenter is None else _split_at(text, segmenter(text)):
-            chunks[chunk] += count
-    return _counted(chunks, segmenter is not None)
-
-
-def _counted(chunks: Mapping[str, int], segmented: bool) -> Counter[str]:
     words: Counter[str] = Counter()
-    for chunk, count in chunks.items():
-        for word in _words_in((chunk,), segmented):
+    for text, count in texts.items():
+        for word in find_words(text, segmenter):
             words[word] += count
     return words
 
@@ -338,9 +334,7 @@ class ChunkWords(ChunkCache[list[str]]):
 
     def frequencies(self, texts: Iterable[str]) -> Counter[str]:
         """Count the words of some texts by word."""
-        chunks = Counter[str]()
-        for text in texts:
-            chunks.update(text.split())
+        chunks = Counter(chain.from_iterable(map(str.split, texts)))
         counts = Counter[str]()
         for chunk, count in chunks.items():
             for word in self[chunk]:

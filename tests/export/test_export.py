@@ -15,7 +15,7 @@ import torch
 import transformers
 from toy_models import SENTENCES, tiny_config
 
-from bmtools.errors import BmtoolsError, BmtoolsWarning, CheckpointError, DataError
+from bmtools.errors import BmtoolsError, CheckpointError, DataError
 from bmtools.export.export import export_model
 from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.checkpoint import load_checkpoint, load_for_inference, save_checkpoint
@@ -126,16 +126,6 @@ def test_texts_that_nothing_can_be_calibrated_on(checkpoint: Path, tmp_path: Pat
                           ("Ж Ж Ж Ж", "calibration: 4 of 4 tokens are unknown to the model")):
         with pytest.raises(DataError, match=message):
             export_model(checkpoint, tmp_path / "exported", [{"id": "1", "text": text}])
-
-
-def test_a_source_that_changed(exported: Path, checkpoint: Path) -> None:
-    load_for_inference(exported)  # a warning would be an error
-    config = checkpoint / "config.json"
-    before = config.read_text()
-    config.write_text(before + "\n")
-    with pytest.warns(BmtoolsWarning, match=f"exported before {checkpoint} changed; export it "):
-        load_for_inference(exported)
-    config.write_text(before)
 
 
 def test_damaged_files(exported: Path, checkpoint: Path, tmp_path: Path) -> None:

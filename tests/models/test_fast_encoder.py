@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -121,14 +119,3 @@ def test_half_precision_under_autocast(random_model: Any, dtype: torch.dtype) ->
     with torch.autocast("cpu", dtype=dtype):
         ours = encoder.states_at(ids, *queries).float()
     assert 0 < (ours - exact).norm() < 1.5 * (theirs - exact).norm()
-
-
-def test_threads_share_an_encoder(random_model: Any) -> None:
-    encoder = make_encoder(random_model)
-    work = [(draw(sequences, tokens), torch.arange(sequences), torch.arange(sequences) % tokens)
-            for sequences, tokens in itertools.product((1, 3, 8), (2, 9, 33))] * 4
-    expected = [encoder.states_at(*batch) for batch in work]
-    with ThreadPoolExecutor(3) as pool:
-        for found, states in zip(pool.map(lambda batch: encoder.states_at(*batch), work), expected,
-                                 strict=True):
-            torch.testing.assert_close(found, states, atol=1e-6, rtol=1e-5)

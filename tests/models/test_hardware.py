@@ -75,16 +75,6 @@ def test_bf16_is_read_from_processor_flags(system: Any, cpuinfo: str, fast: bool
     assert found.name == "Intel(R) Xeon(R) Gold" or "Features" in cpuinfo
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_a_gpu_is_described() -> None:
-    found = describe_hardware("cuda:0")
-    assert found.name == torch.cuda.get_device_name(0)
-    assert found.count == torch.cuda.device_count()
-    assert found.memory_bytes == torch.cuda.mem_get_info(0)[1]
-    assert found.bf16 == torch.cuda.is_bf16_supported(including_emulation=False)
-
-
 def test_devices_are_chosen_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert resolve_device("cpu") == "cpu"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)

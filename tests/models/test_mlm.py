@@ -62,18 +62,6 @@ def test_encoder_and_head_equal_the_whole_model(model: Any) -> None:
     torch.testing.assert_close(lm_head(model)(states[1, 4]), whole[1, 4])
 
 
-def test_loss_equals_modernbert_sparse_prediction() -> None:
-    config = tiny_config("ModernBERT", sparse_prediction=True)
-    model = AutoModelForMaskedLM.from_config(config).eval()
-    ids, mask = batch()
-    labels = masked_labels(ids, mask)
-    whole = model(input_ids=ids, attention_mask=mask.long(), labels=labels)
-    masked = labels != IGNORED
-    assert len(whole.logits) == masked.sum()
-    total, _ = masked_lm_loss(model, encode(model, ids, mask)[masked], labels[masked])
-    torch.testing.assert_close(total / masked.sum(), whole.loss, atol=1e-5, rtol=0)
-
-
 @pytest.mark.parametrize("chunk", [1, 3, 5, None])
 def test_chunked_loss_equals_loss_at_once(model: Any, chunk: int | None) -> None:
     """Loss, count and every gradient, against a plain computation over all positions."""

@@ -122,24 +122,6 @@ def prepared_pass(model: Any, dropout: float) -> tuple[Any, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
-@pytest.mark.parametrize("precision", [None, torch.bfloat16, torch.float16], ids=str)
-def test_a_pass_does_not_wait_for_the_gpu(
-        model: Any, precision: torch.dtype | None, dropout: float) -> None:
-    objective, inputs = prepared_pass(model, dropout)
-    for mode in ("default", "error"):  # libraries may wait once
-        torch.cuda.set_sync_debug_mode(mode)
-        try:
-            with torch.autocast("cuda", precision or torch.bfloat16,
-                                enabled=precision is not None):
-                sums = objective(**inputs)
-            sums["mlm"].backward()
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
-    assert all(weight.grad.isfinite().all() for weight in model.parameters()
-               if weight.grad is not None)
-
-
-@pytest.mark.parametrize("dropout", [0.0, 0.3])
 @pytest.mark.parametrize("precision", [None, torch.bfloat16], ids=str)
 def test_compiled_layers_equal_the_others(
         model: Any, precision: torch.dtype | None, dropout: float) -> None:

@@ -76,34 +76,3 @@ def read_exported(directory: Path) -> Exported | None:
         raise CheckpointError(f"{directory / NAME}: found format {found.format!r}, expected "
                               f"{FORMAT}; export the model again")
     return found
-
-
-def check_exported(directory: Path, exported: Exported, model_class: str = "") -> None:
-    """Make sure that an exported model can be run here.
-
-    Args:
-        directory: of the exported model.
-        exported: what it holds.
-        model_class: that is needed; any without.
-
-    Raises:
-        CheckpointError: it has another head.
-        BmtoolsError: packages are missing.
-    """
-    if model_class and exported.model_class != model_class:
-        raise CheckpointError(f"{directory}: found an exported {exported.model_class}, expected an "
-                              f"{model_class}")
-    require_engine(f"{directory} ({exported.format})")
-
-
-def refuse_exported(directory: Path) -> None:
-    """Refuse an exported model where a checkpoint is needed.
-
-    Raises:
-        CheckpointError: it is one.
-    """
-    if exported := read_exported(directory):
-        raise CheckpointError(
-            f"{directory}: found a model exported to {exported.format}, which predict, score-pppl "
-            f"and score-mrr run; expected a checkpoint, such as {exported.source}, which it was "
-            "made from")

@@ -5,12 +5,10 @@ Sentences with the tokens are sampled, and the base model's pieces of each token
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -31,8 +29,7 @@ _SENTENCES_AT_ONCE = 2_000
 _SPECIAL_TOKENS = 2  # around a sentence
 _WORD_START_MARKS = ("", "\u0120", "\u2581")  # by type of tokenizer
 TokenSpan = tuple[int, int, int]
-"""A token's id, and its start and end: code points of a text, or positions of the base's pieces."""
-_PiecesFound = tuple[np.ndarray, list[TokenSpan]]
+"""A token's id, and its start and end in code points."""
 
 
 @dataclass(frozen=True)
@@ -63,19 +60,17 @@ class Occurrences:
     starts: np.ndarray
     ends: np.ndarray
 
-    @classmethod
-    def of(cls, found: Iterable[_PiecesFound]) -> Occurrences:
-        """Sort the pieces found in sentences, each given with the ids of its sentence."""
-        kept = sorted(((ids, sorted(pieces, key=lambda piece: piece[1]))
-                       for ids, pieces in found), key=lambda sentence: len(sentence[0]))
-        pieces = np.array([piece for _, own in kept for piece in own], np.int64).reshape(-1, 3)
-        return cls([ids for ids, _ in kept],
-                   np.repeat(np.arange(len(kept)), [len(own) for _, own in kept]), *pieces.T)
+    def select(self, chosen: np.ndarray) -> Occurrences:
+        """Keep some occurrences, and their sentences."""
+        needed = np.unique(self.sentences[chosen])
+        return Occurrences([self.input_ids[number] for number in needed],
+                           np.searchsorted(needed, self.sentences[chosen]), self.tokens[chosen],
+                           self.starts[chosen], self.ends[chosen])
 
 
 @dataclass
 class _Reservoirs:
-    """Uniform samples of the occurrences of each token, drawn in one pass.
+    """Uniform samples of the spans of each token, drawn in one pass.
 
     Args:
         size: of a token's sample.
@@ -84,22 +79,23 @@ class _Reservoirs:
 
     size: int
     rng: np.random.Generator
-    samples: dict[int, list[tuple[str, np.ndarray, TokenSpan]]] = field(default_factory=dict)
-    counts: Counter[int] = field(default_factory=Counter)
+    samples: dict[int, list[tuple[str, int, int]]] = field(default_factory=dict)
+    counts: dict[int, int] = field(default_factory=dict)
 
-    def offer(self, text: str, ids: np.ndarray, span: TokenSpan) -> None:
+    def offer(self, text: str, span: TokenSpan) -> None:
         """Keep a span, in place of another one once the sample is full, or pass it over."""
-        sample = self.samples.setdefault(span[0], [])
-        self.counts[span[0]] += 1
-        if (count := self.counts[span[0]]) <= self.size:
-            sample.append((text, ids, span))
+        token, start, end = span
+        sample = self.samples.setdefault(token, [])
+        count = self.counts[token] = self.counts.get(token, 0) + 1
+        if count <= self.size:
+            sample.append((text, start, end))
         elif (replaced := int(self.rng.integers(count))) < self.size:
-            sample[replaced] = text, ids, span
+            sample[replaced] = (text, start, end)
 
 
-def sample_occurrences(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, is_new: np.ndarray,
-                       sentences: Iterable[Sentence], max_sentences: int,
-                       rng: np.random.Generator) -> Occurrences:
+def sample_sentences(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, is_new: np.ndarray,
+                     sentences: Iterable[Sentence], max_sentences: int,
+                     rng: np.random.Generator) -> dict[str, list[TokenSpan]]:
     """Sample sentences that contain each new token, uniformly and in one pass.
 
     Counts only occurrences that the base's pieces cover exactly: at others, a piece's state is
@@ -114,36 +110,37 @@ def sample_occurrences(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, is_
         sentences: the corpus; duplicates are as likely as they are frequent.
         max_sentences: sentences for a token, at most.
         rng: the source of all randomness.
+
+    Returns:
+        the sampled spans by sentence.
     """
     found, targeted = _Reservoirs(max_sentences, rng), _Reservoirs(max_sentences, rng)
     vocabulary, longest = tokenizer.get_vocab(), max_tokens(base.model) - _SPECIAL_TOKENS
-    cls, sep = base.tokenizer.cls_token_id, base.tokenizer.sep_token_id
     remaining = iter(sentences)
     while chunk := list(islice(remaining, _SENTENCES_AT_ONCE)):
         encodings, old_encodings = (one.backend_tokenizer.encode_batch(
             [sentence.text for sentence in chunk], add_special_tokens=False)
             for one in (tokenizer, base.tokenizer))
         for sentence, encoding, pieces in zip(chunk, encodings, old_encodings, strict=True):
+            if len(pieces.ids) > longest:
+                continue
             text, targets = sentence.text, [*_target_spans(sentence, encoding, is_new, vocabulary)]
             others = _new_spans(text, encoding, is_new)
-            if len(pieces.ids) > longest or not (targets or others):
-                continue
-            ids = np.array([cls, *pieces.ids, sep], dtype=np.int64)
             for span in _exact_spans(text, targets, pieces):
-                targeted.offer(text, ids, span)
+                targeted.offer(text, span)
                 found.samples.pop(span[0], None)
             firsts: dict[int, TokenSpan] = {}
             for span in _exact_spans(text, others, pieces):
                 firsts.setdefault(span[0], span)
             for token, span in firsts.items():
                 if token not in targeted.samples:
-                    found.offer(text, ids, span)
-    by_text: dict[str, _PiecesFound] = {}
-    for _, sample in sorted({**found.samples, **targeted.samples}.items()):
-        for text, ids, span in sample:
-            if span[2] > span[1]:
-                by_text.setdefault(text, (ids, []))[1].append(span)
-    return Occurrences.of(by_text.values())
+                    found.offer(text, span)
+    by_sentence: dict[str, list[TokenSpan]] = {}
+    samples = {**found.samples, **targeted.samples}
+    for token, sample in sorted(samples.items()):
+        for text, start, end in sample:
+            by_sentence.setdefault(text, []).append((token, start, end))
+    return by_sentence
 
 
 def _new_spans(text: str, encoding: Encoding, is_new: np.ndarray) -> list[TokenSpan]:
@@ -155,20 +152,19 @@ def _new_spans(text: str, encoding: Encoding, is_new: np.ndarray) -> list[TokenS
 
 
 def _exact_spans(text: str, spans: Sequence[TokenSpan], pieces: Encoding) -> list[TokenSpan]:
-    """Keep the spans that begin where one of the base's pieces does, and end where one does.
-
-    Some tokenizers count the space before a word as part of it.
-
-    Returns:
-        new id, position of the first piece, position after the last one; special tokens count.
-    """
+    """Keep the spans that begin where one of the base's pieces does, and end where one does."""
     offsets = pieces.offsets if spans else []
     if not offsets:
         return []
-    starts, ends = zip(*offsets, strict=True)
-    return [(token, bisect_right(ends, start) + 1, bisect_right(ends, end) + 1)
-            for token, start, end in spans if end in ends
-            and not {*range(len(text[:start].rstrip()), start + 1)}.isdisjoint(starts)]
+    starts, ends = map(frozenset, zip(*offsets, strict=True))
+
+    def begins(start: int) -> bool:
+        # Some tokenizers count the space before a word as part of it.
+        while start not in starts and start and text[start - 1].isspace():
+            start -= 1
+        return start in starts
+
+    return [span for span in spans if span[2] in ends and begins(span[1])]
 
 
 def _target_spans(sentence: Sentence, encoding: Encoding, is_new: np.ndarray,
@@ -193,6 +189,30 @@ def _strip(text: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
+def locate_pieces(base: Checkpoint, spans: dict[str, list[TokenSpan]]) -> Occurrences:
+    """Tokenize sentences with the base's tokenizer and find the pieces of new tokens.
+
+    Sentences that are too long for the base model are left out, and so are occurrences of which
+    its tokenizer keeps nothing.
+    """
+    tokenizer = base.tokenizer
+    remaining, longest = iter(spans), max_tokens(base.model) - _SPECIAL_TOKENS
+    found: list[tuple[np.ndarray, np.ndarray]] = []
+    while texts := list(islice(remaining, _SENTENCES_AT_ONCE)):
+        encodings = tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=False)
+        for text, encoding in zip(texts, encodings, strict=True):
+            if len(encoding.ids) <= longest:
+                pieces = _pieces(text, encoding.offsets, spans[text])
+                if len(pieces):
+                    found.append((np.array([tokenizer.cls_token_id, *encoding.ids,
+                                            tokenizer.sep_token_id], dtype=np.int64), pieces))
+    found.sort(key=lambda sentence: len(sentence[0]))
+    counts = [len(pieces) for _, pieces in found]
+    pieces = np.concatenate([np.zeros((0, 3), np.int64), *(pieces for _, pieces in found)])
+    return Occurrences([ids for ids, _ in found], np.repeat(np.arange(len(found)), counts),
+                       *pieces.T)
+
+
 def pieces_alone(base: Checkpoint, pieces: Mapping[int, Sequence[int]]) -> Occurrences:
     """Make a sequence of the pieces of each token and nothing else but special tokens.
 
@@ -202,13 +222,43 @@ def pieces_alone(base: Checkpoint, pieces: Mapping[int, Sequence[int]]) -> Occur
     """
     cls, sep = base.tokenizer.cls_token_id, base.tokenizer.sep_token_id
     longest = max_tokens(base.model) - _SPECIAL_TOKENS
-    return Occurrences.of((np.array([cls, *ids, sep]), [(token, 1, len(ids) + 1)])
-                          for token, ids in pieces.items() if len(ids) <= longest)
+    found = sorted(((token, ids) for token, ids in pieces.items() if len(ids) <= longest),
+                   key=lambda item: len(item[1]))
+    tokens = np.array([token for token, _ in found], dtype=np.int64)
+    sizes = np.array([len(ids) for _, ids in found], dtype=np.int64)
+    return Occurrences([np.array([cls, *ids, sep]) for _, ids in found], np.arange(len(found)),
+                       tokens, np.ones_like(sizes), sizes + 1)
+
+
+def _pieces(text: str, offsets: Sequence[tuple[int, int]],
+            spans: Sequence[TokenSpan]) -> np.ndarray:
+    """Find the pieces that share a character with each span.
+
+    Returns:
+        (occurrences, 3), sorted by position: new id, position of the first piece, position after
+        the last one.
+    """
+    if not offsets:
+        return np.zeros((0, 3), dtype=np.int64)
+    piece_starts, piece_ends = np.array(
+        [_strip(text, *offset) for offset in offsets], dtype=np.int64).T
+    tokens, starts, ends = np.array(spans, dtype=np.int64).T
+    firsts = np.searchsorted(piece_ends, starts, side="right")
+    stops = np.searchsorted(piece_starts, ends, side="left")
+    found = np.stack([tokens, firsts + 1, stops + 1], axis=1)[stops > firsts]
+    return found[np.argsort(found[:, 1], kind="stable")]
+
+
+class TokenEmbeddings(NamedTuple):
+    """Embeddings of some tokens: (tokens,) int64 ids and (tokens, hidden size) vectors."""
+
+    tokens: Tensor
+    vectors: Tensor
 
 
 @torch.inference_mode()
 def contextual_embeddings(base: Checkpoint, occurrences: Occurrences, layers: str,
-                          batch_tokens: int) -> tuple[Tensor, Tensor]:
+                          batch_tokens: int) -> TokenEmbeddings:
     """Average the base model's states at a token's pieces, then over its sentences.
 
     Each sentence is read once for all its tokens; sentences of similar length share a batch.
@@ -220,9 +270,6 @@ def contextual_embeddings(base: Checkpoint, occurrences: Occurrences, layers: st
         occurrences: of the tokens.
         layers: whose states to average; the paper's is the last one.
         batch_tokens: of a batch.
-
-    Returns:
-        (tokens,) int64 ids, and (tokens, hidden size) vectors.
     """
     tokens, rows = np.unique(occurrences.tokens, return_inverse=True)
     device = base.model.device
@@ -244,7 +291,7 @@ def contextual_embeddings(base: Checkpoint, occurrences: Occurrences, layers: st
             torch.from_numpy(pieces), states.flatten(0, 1), torch.from_numpy(offsets), mode="mean")
         sums.index_add_(0, torch.from_numpy(rows[inside]), vectors)
     counts = torch.from_numpy(np.bincount(rows, minlength=len(tokens)))
-    return torch.from_numpy(tokens), sums / counts[:, None]
+    return TokenEmbeddings(torch.from_numpy(tokens), sums / counts[:, None])
 
 
 def _batches(sequences: Sequence[np.ndarray], most_tokens: int) -> Iterator[tuple[int, int]]:

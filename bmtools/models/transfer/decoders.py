@@ -12,8 +12,7 @@ from tokenizers import AddedToken, processors
 from bmtools.errors import BmtoolsWarning, CheckpointError
 from bmtools.io.failures import reading
 from bmtools.models.architectures import set_vocabulary
-from bmtools.models.checkpoint import Checkpoint, load_checkpoint, silence_transformers
-from bmtools.models.checkpoint_files import check_base, is_decoder
+from bmtools.models.checkpoint import Checkpoint, silence_transformers
 from bmtools.models.inference_files import require_finite
 from bmtools.records import JsonObject
 from bmtools.status import set_status
@@ -22,16 +21,6 @@ from bmtools.vocab.tokenizer import fingerprint
 
 if TYPE_CHECKING:
     from transformers import EuroBertConfig, PreTrainedModel, PreTrainedTokenizerFast
-
-
-def load_base(directory: Path) -> Checkpoint:
-    """Load a masked language model, or a decoder as one; see `load_decoder`.
-
-    Raises:
-        CheckpointError: see `check_base` and `load_checkpoint`.
-    """
-    check_base(directory)
-    return load_decoder(directory) if is_decoder(directory) else load_checkpoint(directory)
 
 
 def load_decoder(directory: Path) -> Checkpoint:

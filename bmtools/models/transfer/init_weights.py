@@ -27,20 +27,21 @@ from bmtools.models.architectures import (
     set_vocabulary,
     token_embeddings,
 )
-from bmtools.models.checkpoint import Checkpoint, save_checkpoint
+from bmtools.models.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from bmtools.models.checkpoint_files import check_base, is_decoder
 from bmtools.models.families import first_position
 from bmtools.models.hardware import resolve_device
 from bmtools.models.next_sentence import join_head, read_head
 from bmtools.models.settings import READING_METHODS, FocusConfig, TransferConfig
 from bmtools.models.transfer.context_embeddings import (
-    Occurrences,
     Sentence,
     check_layers,
     contextual_embeddings,
+    locate_pieces,
     pieces_alone,
-    sample_occurrences,
+    sample_sentences,
 )
-from bmtools.models.transfer.decoders import load_base
+from bmtools.models.transfer.decoders import load_decoder
 from bmtools.models.transfer.focus import focus_embeddings
 from bmtools.models.transfer.growth import grow, grow_head, grown_config
 from bmtools.models.transfer.plan import copied, fill
@@ -120,7 +121,8 @@ def init_weights(base: str | Path, tokenizer: str | Path | None = None,
     if output is not None:
         refuse_existing(Path(output), overwrite)
     started = time.monotonic()
-    checkpoint = load_base(Path(base))
+    check_base(Path(base))
+    checkpoint = (load_decoder if is_decoder(Path(base)) else load_checkpoint)(Path(base))
     if config.grow:
         grown_config(checkpoint.model.config, config.grow)  # refuses before anything is read
     model, new, report = checkpoint.model, checkpoint.tokenizer, JsonObject()
@@ -225,7 +227,7 @@ def transfer(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, config: Trans
     is_random = config.method == "random"
     sums = [WeightedRows.means(overlap.folded),
             WeightedRows.means({} if is_random else overlap.pieces)]
-    read, left, mixed = Occurrences.of(()), dict[int, list[int]](), 0
+    read, left, mixed = locate_pieces(base, {}), dict[int, list[int]](), 0
     if config.method == "focus":
         texts = (sentence.text for sentence in sentences)
         sums.append(focus_embeddings(tokenizer, overlap, texts, focus or FocusConfig(),
@@ -234,8 +236,9 @@ def transfer(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, config: Trans
     elif config.method == "contextual":
         is_new = np.zeros(len(tokenizer), dtype=bool)
         is_new[list(overlap.pieces)] = True
-        read = sample_occurrences(base, tokenizer, is_new, sentences, config.max_sentences,
-                                  np.random.default_rng(config.seed))
+        read = locate_pieces(base, sample_sentences(
+            base, tokenizer, is_new, sentences, config.max_sentences,
+            np.random.default_rng(config.seed)))
     in_context = {*read.tokens.tolist()}
     if config.average_of == "states" and config.method in ("average", "contextual"):
         left = {token: ids for token, ids in overlap.pieces.items() if token not in in_context}

@@ -20,7 +20,7 @@ from bmtools.io.directories import directory_bytes
 from bmtools.io.json_files import read_manifest
 from bmtools.io.jsonl import as_records
 from bmtools.io.system import usable_cores
-from bmtools.models.checkpoint_files import check_for_inference, warn_if_outdated
+from bmtools.models.checkpoint_files import check_for_inference
 from bmtools.models.exported.formats import MASKED_LM, read_exported
 from bmtools.models.model_files import count_weights, read_config
 from bmtools.models.settings import SpeedConfig
@@ -71,8 +71,6 @@ def compare_models(models: Sequence[str | PathLike[str]], texts: RecordSource,
     config = replace(config, workers=config.workers or usable_cores())
     for path in paths:
         check_for_inference(path)
-        if exported := read_exported(path):
-            warn_if_outdated(path, exported)
     read = [record["text"] for record in islice(as_records(texts), _TEXTS)]
     if not any(read):
         raise DataError(f"{setting('texts')}: found no text, expected records with text")

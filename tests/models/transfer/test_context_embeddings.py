@@ -15,8 +15,8 @@ from bmtools.models.checkpoint import Checkpoint
 from bmtools.models.transfer.context_embeddings import (
     Sentence,
     contextual_embeddings,
-    pieces_alone,
-    sample_occurrences,
+    locate_pieces,
+    sample_sentences,
 )
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -36,22 +36,13 @@ def tokenizer(tokens: list[str], uncased: bool = True) -> Any:
 OLD_WORDS, NEW_WORDS = tokenizer(PIECES), tokenizer([*PIECES, *NEW], uncased=False)
 
 
-def sampled(base: Checkpoint, sentences: Any, most: int = 20, words: Any = NEW_WORDS,
-            new: Any = NEW) -> Any:
-    is_new = np.zeros(len(words), dtype=bool)
-    is_new[words.convert_tokens_to_ids(new)] = True
-    return sample_occurrences(base, words, is_new, sentences, most, np.random.default_rng(0))
-
-
-def spelled(base: Checkpoint, found: Any, words: Any = NEW_WORDS) -> dict[str, Any]:
-    """Tokens with their pieces, by sentence."""
-    names, by_sentence = base.tokenizer.convert_ids_to_tokens, dict[str, Any]()
-    for number, token, start, end in zip(found.sentences, found.tokens, found.starts, found.ends,
-                                         strict=True):
-        ids = found.input_ids[number]
-        by_sentence.setdefault(" ".join(names(ids[1:-1])), []).append(
-            (words.convert_ids_to_tokens(int(token)), *names(ids[start:end])))
-    return by_sentence
+def drawn(sentences: list[Sentence], most: int = 20, seed: int = 0) -> dict[str, Any]:
+    is_new = np.zeros(len(NEW_WORDS), dtype=bool)
+    is_new[NEW_WORDS.convert_tokens_to_ids(NEW)] = True
+    found = sample_sentences(BASE, NEW_WORDS, is_new, sentences, most,
+                             np.random.default_rng(seed))
+    return {text: [(NEW_WORDS.convert_ids_to_tokens(token), start, end)
+                   for token, start, end in spans] for text, spans in found.items()}
 
 
 def base_of(model: Any) -> Checkpoint:
@@ -71,13 +62,15 @@ BASE = small_bert()
 def one_at_a_time(base: Checkpoint, occurrences: Any, layers: list[int]) -> dict[int, Any]:
     """Each sentence alone, without padding, through transformers' own output."""
     found: dict[int, list[torch.Tensor]] = {}
-    for number, token, start, end in zip(occurrences.sentences, occurrences.tokens.tolist(),
-                                         occurrences.starts, occurrences.ends, strict=True):
-        ids = torch.from_numpy(occurrences.input_ids[number])[None]
-        output = base.model.base_model(input_ids=ids, output_hidden_states=True)
+    for text, spans in occurrences.items():
+        given = base.tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
+        offsets = given["offset_mapping"][0].tolist()
+        output = base.model.base_model(input_ids=given["input_ids"], output_hidden_states=True)
         every = [*output.hidden_states[:-1], output.last_hidden_state]
         states = torch.stack([every[number][0] for number in layers]).mean(dim=0)
-        found.setdefault(token, []).append(states[start:end].mean(dim=0))
+        for token, start, end in spans:
+            inside = [n for n, (first, last) in enumerate(offsets) if first < end and start < last]
+            found.setdefault(token, []).append(states[inside].mean(dim=0))
     return {token: torch.stack(vectors).mean(dim=0) for token, vectors in found.items()}
 
 
@@ -86,12 +79,15 @@ def one_at_a_time(base: Checkpoint, occurrences: Any, layers: list[int]) -> dict
 def test_batches_equal_one_sentence_at_a_time(model: Any, layers: str,
                                               numbers: list[int]) -> None:
     base = base_of(model)
-    occurrences = sampled(base, map(Sentence, TEXTS))
+    is_new = np.zeros(len(NEW_WORDS), dtype=bool)
+    is_new[NEW_WORDS.convert_tokens_to_ids(NEW)] = True
+    occurrences = sample_sentences(base, NEW_WORDS, is_new, map(Sentence, TEXTS), 20,
+                                   np.random.default_rng(0))
     expected = one_at_a_time(base, occurrences, numbers)
     for batch_tokens in (1, 20, 4_096):
-        tokens, vectors = contextual_embeddings(base, occurrences, layers, batch_tokens)
-        assert tokens.tolist() == sorted(expected)
-        for token, vector in zip(tokens.tolist(), vectors, strict=True):
+        found = contextual_embeddings(base, locate_pieces(base, occurrences), layers, batch_tokens)
+        assert found.tokens.tolist() == sorted(expected)
+        for token, vector in zip(found.tokens.tolist(), found.vectors, strict=True):
             torch.testing.assert_close(vector, expected[token], atol=1e-5, rtol=0)
 
 
@@ -99,32 +95,40 @@ def test_targets_replace_other_occurrences_of_their_tokens() -> None:
     """`lymphoma` is a target somewhere, so it is used where it is one, and nowhere else."""
     sentences = [Sentence(TEXTS[0], (("lymphoma", 4, 12),)), Sentence(TEXTS[1]),
                  Sentence(TEXTS[3], (("cells", 51, 56), ("carcinoma", 7, 16)))]
-    last = "in the car ##cin ##oma , the lym ##pho ##ma grew of cell ##s , of cell ##s"
-    for given in (sentences, sentences[::-1]):
-        assert spelled(BASE, sampled(BASE, given)) == {
-            "the lym ##pho ##ma grew": [("lymphoma", "lym", "##pho", "##ma")],
-            last: [("carcinoma", "car", "##cin", "##oma"), ("cells", "cell", "##s")]}
+    found = drawn(sentences)
+    assert found[TEXTS[0]] == [("lymphoma", 4, 12)]
+    assert found[TEXTS[3]] == [("carcinoma", 7, 16), ("cells", 51, 56)]
+    assert TEXTS[1] not in found
+    late = drawn(sentences[::-1])
+    assert {text: sorted(spans) for text, spans in late.items()} == {
+        text: sorted(spans) for text, spans in found.items()}
 
 
 def test_sentences_too_long_for_the_base_are_left_out() -> None:
+    base = small_bert()
     number = NEW_WORDS.convert_tokens_to_ids("lymphoma")
-    found = sampled(BASE, map(Sentence, ["the lymphoma " * 30, TEXTS[0], "\u200b"]))
-    assert len(found.input_ids) == 1
-    assert (found.starts.tolist(), found.ends.tolist()) == ([2], [5])
-    nothing = pieces_alone(BASE, {number: [5] * 50})
-    assert not len(contextual_embeddings(BASE, nothing, "last", 100)[0])
+    long = "the lymphoma " * 30
+    located = locate_pieces(base, {long: [(number, 4, 12)], TEXTS[0]: [(number, 4, 12)],
+                                   "\u200b": [(number, 0, 1)]})
+    assert len(located.input_ids) == 1
+    assert (located.starts.tolist(), located.ends.tolist()) == ([2], [5])
+    nothing = locate_pieces(base, {})
+    assert not len(contextual_embeddings(base, nothing, "last", 100).tokens)
 
 
 @pytest.mark.parametrize("most", [1, 20])
 def test_only_occurrences_that_pieces_cover_exactly_are_sampled(most: int) -> None:
     """`##oma` is two pieces of `glauc ##o ##ma`, and begins inside one of `lym ##pho ##ma`."""
-    old = tokenizer(["the", "lym", "##pho", "##ma", "glauc", "##o", ","])
+    old = tokenizer(["the", "lym", "##pho", "##ma", "glauc", "##o"])
     new = tokenizer(["the", "lymph", "glauc", "##oma", "of"])
     base = Checkpoint(Path(), BASE.model, old, "")
+    is_new = np.zeros(len(new), dtype=bool)
+    is_new[new.convert_tokens_to_ids(["lymph", "##oma", "of"])] = True
     texts = [*["the lymphoma"] * 30, "the lymphoma, glaucoma", "of " * 50]
-    named = (new, ["lymph", "##oma", "of"])
-    found = sampled(base, map(Sentence, texts), most, *named)
-    assert spelled(base, found, new) == {
-        "the lym ##pho ##ma , glauc ##o ##ma": [("##oma", "##o", "##ma")]}
+    found = sample_sentences(base, new, is_new, map(Sentence, texts), most,
+                             np.random.default_rng(0))
+    assert found == {texts[-2]: [(new.convert_tokens_to_ids("##oma"), 19, 22)]}
     targets = (("lymph", 4, 9),)
-    assert not len(sampled(base, [Sentence(texts[0], targets)], most, *named).tokens)
+    again = sample_sentences(base, new, is_new, [Sentence(texts[0], targets)], most,
+                             np.random.default_rng(0))
+    assert again == {}

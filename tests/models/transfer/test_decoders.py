@@ -22,7 +22,7 @@ from bmtools.errors import BmtoolsWarning, CheckpointError
 from bmtools.models.architectures import max_tokens
 from bmtools.models.checkpoint_files import check_base, check_masked_lm
 from bmtools.models.mlm import encode
-from bmtools.models.transfer.decoders import load_base, load_decoder
+from bmtools.models.transfer.decoders import load_decoder
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 CONFIGS: dict[str, tuple[type[Any], dict[str, Any]]] = {
@@ -105,7 +105,7 @@ def test_tokens_that_a_decoder_lacks_are_added_as_the_mean(save: Callable[..., P
 def test_decoders_with_other_layers_are_refused(save: Callable[..., Path]) -> None:
     with pytest.raises(CheckpointError, match="found the decoder qwen3, whose layers EuroBERT does "
                                               "not have; expected llama, mistral, qwen2 or a"):
-        load_base(save("qwen3", bos_token="<s>"))
+        check_base(save("qwen3", bos_token="<s>"))
     qwen = save("qwen2", bos_token="<s>")
     check_base(qwen)
     with pytest.raises(CheckpointError, match=r"found model_type 'qwen2'.*; bmtools init-weights "

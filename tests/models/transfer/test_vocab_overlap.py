@@ -131,9 +131,3 @@ def test_means_of_rows_equal_a_loop() -> None:
     for row in range(12):
         expected = table[members[row]].mean(dim=0) if row in members else torch.zeros(7)
         torch.testing.assert_close(target[row], expected, atol=1e-6, rtol=0)
-
-
-OLD = BertTokenizer(vocab={token: n for n, token in enumerate(
-    [*SPECIAL, "heart", "liver", "milk", "bread", "##oma", "kid", "##ney"])})
-NEW = BertTokenizer(vocab={token: n for n, token in enumerate(
-    [*SPECIAL, "bread", "milk", "kidney", "liver", "heart", "ab"])})
