@@ -34,7 +34,7 @@ GIB = 2**30
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Time steps for a moment only."""
-    monkeypatch.setattr(import_module(forecast.__module__), "PROBE_SECONDS", 0.05)
+    monkeypatch.setattr(import_module(forecast.__module__), "PROBE_SECONDS", 0.2)
 
 
 @pytest.fixture

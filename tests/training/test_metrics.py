@@ -1,4 +1,4 @@
-"""Metrics of a run: means, speed, time left, divergence."""
+"""Metrics of a run: means, speed, time left."""
 
 from __future__ import annotations
 
