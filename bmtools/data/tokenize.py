@@ -79,7 +79,7 @@ class EncodedBlock:
     before: str
     documents: DocumentBatch
     counts: Counter[str]
-    rejects: list[Rejected]
+    rejects: list[RecordError]
 
 
 class BlockEncoder:
@@ -101,18 +101,15 @@ class BlockEncoder:
         self._unknown_ids = unknown_ids(backend)
 
     def __call__(self, block: Block) -> EncodedBlock:
-        rejects: list[Rejected] = []
-
-        def reject(error: RecordError) -> None:
-            rejects.append((error.place, error.reason, error.content))
-
+        rejects: list[RecordError] = []
         texts: list[str] = []
         origins: Counter[str] = Counter()
         points: list[list[int]] = []
-        for record in block.records(reject):
+        for record in block.records(rejects.append):
             if self._config.sentences and not (record.get("lang") or self._config.lang):
-                reject(RecordError(record.place, "found no language, expected the key 'lang' or "
-                                   f"{self._lang_setting} to find sentences by", dict(record)))
+                rejects.append(RecordError(
+                    record.place, "found no language, expected the key 'lang' or "
+                    f"{self._lang_setting} to find sentences by", dict(record)))
                 continue
             texts.append(full_text(record))
             origins.update(f"{key}:{record[key]}" for key in ORIGINS if record.get(key))
@@ -288,7 +285,7 @@ def _write_shards(run: Path, writer: ShardWriter, encoded: Iterable[EncodedBlock
     counts, rejects, skipped = Counter(progress.counts), progress.rejects, progress.taken
     for one in encoded:
         for each in one.rejects:
-            reject(RecordError(*each))
+            reject(each)
         rest, taken, skipped = one.documents.split(skipped)[1], skipped, 0
         while True:
             fitting = writer.room(rest)
@@ -303,7 +300,7 @@ def _write_shards(run: Path, writer: ShardWriter, encoded: Iterable[EncodedBlock
                     progress.identity, writer.number, one.block, one.before, taken, counts,
                     rejects)))
         counts.update(one.counts)
-        rejects = [*rejects, *one.rejects]
+        rejects = [*rejects, *((each.place, each.reason, each.content) for each in one.rejects)]
     writer.close()
     return counts
 

@@ -130,20 +130,6 @@ def masked_positions(labels: Tensor) -> Tensor:
     return (labels.flatten() != IGNORED).nonzero().squeeze(1)
 
 
-def select_masked(states: Tensor, labels: Tensor,
-                  masked: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Select states and labels at the masked positions.
-
-    Args:
-        states: (batch, tokens, width) or (tokens, width).
-        labels: (batch, tokens) or (tokens,).
-        masked: positions as `masked_positions` numbers them; None to find them.
-    """
-    if masked is None:
-        masked = masked_positions(labels)
-    return states.flatten(0, -2)[masked], labels.flatten()[masked]
-
-
 class MaskedObjective(LabelObjective):
     """Masked language modelling; the head runs at masked positions only.
 
@@ -236,7 +222,7 @@ class AdversarialObjective(MaskedObjective):
         positions = masked_positions(labels) if masked is None else masked
 
         def predict(states: Tensor) -> Tensor:
-            logits = lm_head(self.model)(select_masked(states, labels, positions)[0])
+            logits = lm_head(self.model)(states.flatten(0, -2)[positions])
             return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
         states = inputs.encode(self.model)
@@ -320,7 +306,9 @@ class CausalObjective(LabelObjective):
 def _mlm_sums(model: PreTrainedModel, states: Tensor, labels: Tensor,
               masked: Tensor | None) -> dict[str, Tensor]:
     """Sum the loss of labelled positions, and count the correct predictions."""
-    loss, correct = masked_lm_loss(model, *select_masked(states, labels, masked))
+    if masked is None:
+        masked = masked_positions(labels)
+    loss, correct = masked_lm_loss(model, states.flatten(0, -2)[masked], labels.flatten()[masked])
     return {"mlm": loss, "mlm_accuracy": correct}
 
 
