@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from ray_nodes import NODES, kill_a_node
 
 from bmtools.errors import BmtoolsError
-from bmtools.io import ray_cluster
+from bmtools.translation import cluster as cluster_module
 from bmtools.translation.cluster import RayTranslator, _EngineWorker
 from bmtools.translation.engines.engine import Translation, Translator
 from bmtools.translation.settings import RayConfig
@@ -75,129 +76,40 @@ def test_no_cluster_is_one_clear_line(
     assert outcome.err.endswith("start one with: ray start --head; local starts one here\n")
 
 
-class Cluster:
-    """A cluster in this process: futures are functions, and some workers die."""
-
-    def __init__(self, **nodes: dict[str, int]) -> None:
-        self.exceptions = pytest.importorskip("ray.exceptions")
-        self.resources = nodes
-        self.options: list[dict[str, Any]] = []
-
-    def nodes(self) -> list[dict[str, Any]]:
-        return [{"NodeID": name.encode().hex().ljust(56, "f"), "Alive": True,
-                 "Resources": resources, "NodeManagerAddress": name}
-                for name, resources in self.resources.items()]
-
-    def remote(self, kind: Any) -> Any:
-        def with_options(**options: Any) -> Any:
-            self.options.append(options)
-            node = options["scheduling_strategy"].node_id.rstrip("f")
-            actor = kind(bytes.fromhex(node).decode())
-            method = SimpleNamespace(remote=lambda part: [
-                lambda: next(iter(actor.work(part)))])
-            return SimpleNamespace(remote=lambda _pickled: SimpleNamespace(
-                start=SimpleNamespace(remote=lambda: actor.start),
-                work=SimpleNamespace(options=lambda **_options: method)))
-
-        return SimpleNamespace(options=with_options)
-
-    def wait(self, futures: list[Any], num_returns: int, timeout: float) -> Any:
-        return futures, []
-
-    def get(self, future: Callable[[], Any]) -> Any:
-        try:
-            return future()
-        except ArithmeticError:
-            raise self.exceptions.ActorDiedError from None
-
-    def shutdown(self) -> None:
-        self.resources = {}
-
-
-@pytest.fixture
-def connect(monkeypatch: pytest.MonkeyPatch) -> Callable[..., RayTranslator]:
-    def connected(cluster: Cluster, load: Callable[[str], Any], cores: int | None = None,
-                  uses_gpu: bool = False) -> RayTranslator:
-        class Actor(ray_cluster._Actor):
-            def work(self, part: Any) -> Any:
-                self._worker = self._worker or _EngineWorker(
-                    partial(load, self._pickled))  # type: ignore[assignment, arg-type]
-                return self._worker(part)  # type: ignore[misc]
-
-        monkeypatch.setattr(ray_cluster, "connected", lambda _address: cluster)
-        monkeypatch.setattr(ray_cluster, "_Actor", Actor)
-        monkeypatch.setattr(ray_cluster, "_LOOK_SECONDS", 0.0)
-        return RayTranslator(RayConfig("here", cores), lambda: None, uses_gpu)  # type: ignore
-
-    return connected
-
-
 class Engine(Translator):
-    """Engine that dies of sentences with a certain word."""
+    """Engine of a node, which writes capitals."""
 
     name, batch_sentences = "upper", 2
 
-    def __init__(self, node: str = "", deaths: int = 0) -> None:
+    def __init__(self, node: str) -> None:
         self.fingerprint = f"upper {node}"
         self.details: dict[str, str] = {}
         self.own_counts = Counter[str]()
-        self.deaths = [None] * deaths
 
-    def translate(self, sentences: list[str], attempt: int = 0) -> list[Translation]:
+    def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
         self.counts["restarts"] += 1
-        if "death" in sentences and self.deaths:
-            self.deaths.pop()
-            raise ArithmeticError
         return [Translation(one.upper()) for one in sentences]
 
 
+def connected(monkeypatch: pytest.MonkeyPatch, *nodes: str) -> RayTranslator:
+    """Connect to a cluster in this process, whose nodes take turns."""
+    workers = cycle(_EngineWorker(partial(Engine, node)) for node in nodes)
+    pool = SimpleNamespace(submit=lambda batch: next(workers)(batch), losses=2)
+    monkeypatch.setattr(cluster_module, "RayPool", lambda *_: pool)
+    return RayTranslator(RayConfig("here"), lambda: None)  # type: ignore[arg-type, return-value]
+
+
 def test_batches_come_back_in_order_and_are_counted_when_they_do(
-        connect: Callable[..., RayTranslator]) -> None:
-    engine = Engine(deaths=2)
-    translator = connect(Cluster(a={"CPU": 2}, b={"CPU": 2}), lambda _node: engine)
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = connected(monkeypatch, "a", "a")
     assert (translator.name, translator.batch_sentences) == ("upper", 2)
-    waits = [translator.submit(batch) for batch in (["a", "death"], ["b"], ["c"], ["d", "e"])]
-    assert [[one.text for one in wait()] for wait in waits] == [
-        ["A", "DEATH"], ["B"], ["C"], ["D", "E"]]
-    assert translator.counts["lost_workers"] == 2
-    assert translator.counts["restarts"] == 4
-    assert [one.text for one in translator.translate(["f"])] == ["F"]
+    waits = [translator.submit(batch) for batch in (["a", "b"], ["c"])]
+    assert [[one.text for one in wait()] for wait in waits] == [["A", "B"], ["C"]]
+    assert translator.counts == {"lost_workers": 2, "restarts": 2}
 
 
-def test_a_batch_that_costs_every_worker_ends_the_run(
-        connect: Callable[..., RayTranslator]) -> None:
-    engine = Engine(deaths=100)
-    translator = connect(Cluster(a={"CPU": 1}, b={"CPU": 1}), lambda _node: engine)
-    with pytest.raises(BmtoolsError, match=r"4 workers were lost over the part that begins "
-                       r".*'death'.*; they may lack memory"):
-        translator.translate(["death"])
-
-
-def test_another_engine_on_a_node_is_refused(connect: Callable[..., RayTranslator]) -> None:
-    translator = connect(Cluster(a={"CPU": 1}, b={"CPU": 1}), Engine)
+def test_another_engine_on_a_node_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = connected(monkeypatch, "a", "b")
     with pytest.raises(BmtoolsError, match=r"a node has another engine \(fingerprint 'upper b', "
                        r"elsewhere 'upper a'\); install the same one"):
-        for wait in [translator.submit(["a"]), translator.submit(["b"])]:
-            wait()
-
-
-def test_nodes_that_are_away(connect: Callable[..., RayTranslator],
-                             monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_cluster, "_PATIENCE_SECONDS", -1.0)
-    cluster = Cluster(a={"CPU": 2}, head={})
-    with pytest.raises(BmtoolsError, match="ray here: no node with 4 cores has been there"):
-        connect(cluster, lambda _node: Engine(), cores=4)
-    assert cluster.resources == {}  # it has left
-
-
-@pytest.mark.parametrize(("resources", "cores", "uses_gpu", "copies"), [
-    ({"CPU": 8.0}, None, True, [(8, 0)]), ({"CPU": 8.0}, 3, False, [(3, 0)] * 2),
-    ({"CPU": 8.0, "GPU": 2.0}, None, True, [(4, 1)] * 2),
-    ({"CPU": 8.0, "GPU": 2.0}, None, False, [(8, 0)]),
-    ({"CPU": 8.0, "GPU": 2.0}, 2, True, [(2, 1)] * 2)])
-def test_copies_of_a_node(resources: dict[str, int], cores: int | None, uses_gpu: bool,
-                          copies: list[tuple[int, int]],
-                          connect: Callable[..., RayTranslator]) -> None:
-    cluster = Cluster(a=resources)
-    connect(cluster, lambda _node: Engine(), cores, uses_gpu)
-    assert [(one["num_cpus"], one["num_gpus"]) for one in cluster.options] == copies
+        translator.translate(["b"])

@@ -15,7 +15,6 @@ import torch
 from safetensors.torch import load_file
 
 from bmtools.errors import BmtoolsError, CheckpointError
-from bmtools.io.failures import WriteError
 from bmtools.io.unfinished import hidden_path
 from bmtools.translation.engines import ctranslate2_engine
 from bmtools.translation.engines.ctranslate2_engine import CTranslate2Translator, convert
@@ -176,30 +175,6 @@ def test_what_a_kill_left_of_a_conversion_is_removed(
     (made / f".{done.name}.lock").touch()
     assert convert(settings, "0" * 64) == done
     assert list(made.iterdir()) == [done]
-
-
-@pytest.mark.parametrize("error", [OSError(28, "No space left on device"),
-                                   RuntimeError("not enough memory")])
-def test_a_conversion_that_fails_leaves_nothing(
-        marian: Path, made: Path, monkeypatch: pytest.MonkeyPatch,
-        error: Exception) -> None:
-    def fail(_settings: EngineConfig, partial: Path) -> None:
-        (partial / "model.bin").write_bytes(b"begun")
-        raise error
-
-    monkeypatch.setattr(ctranslate2_engine, "_convert", fail)
-    settings = config(model=marian)
-    with pytest.raises(WriteError if isinstance(error, OSError) else RuntimeError,
-                       match="no space left" if isinstance(error, OSError) else "memory"):
-        CTranslate2Translator(settings)
-    assert list(made.glob("marian*")) == []
-
-
-def test_a_place_that_cannot_be_written_is_named(marian: Path, made: Path) -> None:
-    made.parent.mkdir(parents=True)
-    made.touch()
-    with pytest.raises(WriteError, match=r"ctranslate2/.*: cannot be written \(file exists\)"):
-        CTranslate2Translator(config(model=marian))
 
 
 def test_what_cannot_be_converted_is_refused(marian: Path, tmp_path: Path) -> None:

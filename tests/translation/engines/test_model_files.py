@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -13,8 +12,6 @@ from transformers import AutoTokenizer
 
 from bmtools.errors import CheckpointError
 from bmtools.io.provenance.manifest import card_licence
-from bmtools.records import Record
-from bmtools.translation import translate
 from bmtools.translation.engines.model_files import (
     Subwords,
     check_translation_model,
@@ -40,25 +37,6 @@ def test_licences_are_those_of_the_model_card(
     if card is not None:
         (tmp_path / "README.md").write_text(card)
     assert card_licence(tmp_path) == licence
-
-
-def test_the_model_s_licence_goes_into_the_records(
-        marian: Path, converted: Callable[[Path], Path], pairs: dict[str, str]) -> None:
-    card = marian / "README.md"
-    card.write_text("---\nlicense: cc-by-nc-4.0\n---\n")
-    records = [Record(id="a", text="Fever is common.", licence="CC-BY-4.0"),
-               Record(id="b", text="Fever is common.")]
-    try:
-        for engine, model in (("transformers", {"model": marian}),
-                              ("ctranslate2", {"model": converted(marian), "tokenizer": marian})):
-            found = list(translate(records, "en", "it", engine, **model))
-            assert [one["licence"] for one in found] == [
-                "CC-BY-NC-4.0", "unknown AND CC-BY-NC-4.0"]
-            [named, _] = translate(records, "en", "it", engine, **model,
-                                   model_licence="CC-BY-NC-3.0")
-            assert named["licence"] == "CC-BY-4.0 AND CC-BY-NC-3.0"
-    finally:
-        card.unlink()
 
 
 def test_a_directory_without_a_model_has_a_way_out(tmp_path: Path) -> None:
