@@ -16,10 +16,6 @@ from bmtools.settings import Settings, option
 from bmtools.text.languages import primary_language
 
 Engine = Literal["memory", "apertium", "ctranslate2", "transformers", "command", "http"]
-Missing = Literal["reject", "keep", "drop"]
-OtherLanguages = Literal["reject", "keep"]
-Precision = Literal["auto", "float32", "bf16", "fp16", "int8"]
-Device = Literal["auto", "cpu", "cuda"]
 
 TEXTS = ("title", "question", "text", "text_pair")
 """Keys of a record that are translated."""
@@ -75,9 +71,10 @@ class DocumentConfig(Settings, title="Sentences without translation"):
 
     source_lang: str
     target_lang: str
-    missing: Missing = option("reject", "A sentence without translation: reject its record, keep "
-                                        "the sentence as it is, or drop it.")
-    other_languages: OtherLanguages = option(
+    missing: Literal["reject", "keep", "drop"] = option(
+        "reject", "A sentence without translation: reject its record, keep the sentence as it is, "
+                  "or drop it.")
+    other_languages: Literal["reject", "keep"] = option(
         "reject", "A record whose lang is not `source_lang`: reject it, or keep it as it is.")
     drop_annotations: bool = option(
         False, "Remove target and predicted, and without `project` entities, relations and "
@@ -118,10 +115,10 @@ class EngineConfig(Settings, title="Engine"):
     workers: int = option(
         0, "Work at once: cores of ctranslate2 (0 for all), programs of apertium and command (0 "
            "for one), or requests of http (0 for four).")
-    precision: Precision = option(
+    precision: Literal["auto", "float32", "bf16", "fp16", "int8"] = option(
         "auto", "Data type of the weights; auto is that of a converted model, else int8 (on a GPU "
                 "fp16) with ctranslate2, float32 with transformers.")
-    device: Device = option("auto", "auto takes a GPU where there is one.")
+    device: Literal["auto", "cpu", "cuda"] = option("auto", "auto takes a GPU where there is one.")
     beam_size: int = option(4, "Hypotheses kept by a model; 1 is greedy, and fastest.", least=1)
     batch_tokens: int = option(4096, "Tokens of one batch, padding included.", least=1)
     max_source_tokens: int | None = option(

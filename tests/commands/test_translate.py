@@ -48,7 +48,7 @@ def test_a_stage_that_fails_midway_leaves_one_line_and_no_file(
     outcome = run("translate", *PAIR, "--engine", "apertium", path, "-o", tmp_path / "out.jsonl")
     assert outcome.code == 1
     assert outcome.err == ("bmtools: apertium eng-ita ended with code 3: out of order; "
-                           "try: echo test | apertium eng-ita\n")
+                           "try: echo test | apertium -z -f none eng-ita\n")
     assert sorted(one.name for one in tmp_path.iterdir()) == ["bin", "notes.jsonl"]
 
 

@@ -38,7 +38,6 @@ class Program:
     Args:
         arguments: of the program.
         name: of the program, for messages.
-        hint: a command to type, for messages.
         timeout_seconds: time without an answer after which it is stopped.
 
     Attributes:
@@ -50,9 +49,8 @@ class Program:
     ending = b"\n"
     has_numbers = False
 
-    def __init__(self, arguments: Sequence[str], name: str, hint: str,
-                 timeout_seconds: float) -> None:
-        self.arguments, self.name, self.hint = arguments, name, hint
+    def __init__(self, arguments: Sequence[str], name: str, timeout_seconds: float) -> None:
+        self.arguments, self.name = arguments, name
         self.restarts = 0
         self._timeout = timeout_seconds
         self._is_closed = False
@@ -89,7 +87,8 @@ class Program:
         if len(sentences) == 1:
             if sentences[0] != TEST and self.ask([TEST]):
                 return [None]
-            raise BmtoolsError(f"{self.name} {fault or 'gives no text back'}; try: {self.hint}")
+            raise BmtoolsError(f"{self.name} {fault or 'gives no text back'}; try: echo test | "
+                               f"{shlex.join(self.arguments)}")
         if is_stalled and self.has_numbers:
             at = len(answers)
             return answers + self.ask(sentences[at:at + 1]) + self.ask(sentences[at + 1:])
@@ -222,5 +221,4 @@ class CommandTranslator(ProgramTranslator):
         name = Path(arguments[0]).name
         super().__init__(config, command=name)
         self.fingerprint = f"command {command} {config.source_lang} {config.target_lang}"
-        self.programs = [Program(arguments, name, f"echo test | {command}",
-                                 config.timeout_seconds)]
+        self.programs = [Program(arguments, name, config.timeout_seconds)]

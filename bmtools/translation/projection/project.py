@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 
@@ -16,7 +16,6 @@ from bmtools.translation.engines.loading import load_engine, load_translator
 from bmtools.translation.projection.align import project_by_alignment
 from bmtools.translation.projection.confidence import (
     SHIPPED,
-    Calibration,
     Vote,
     features,
     read_calibration,
@@ -37,7 +36,7 @@ from bmtools.translation.projection.mentions import (
     project_exactly,
     read_glossary,
 )
-from bmtools.translation.projection.pairs import Places, Projection, SentencePair
+from bmtools.translation.projection.pairs import Places, SentencePair
 from bmtools.translation.projection.review import UNDECIDED, Decisions, ReviewItem, review_items
 from bmtools.translation.projection.settings import SOURCE, ProjectionConfig
 from bmtools.translation.settings import EngineConfig
@@ -136,7 +135,11 @@ def project_pairs(documents: Sequence[DocumentPair], config: ProjectionConfig, r
 
 def project_documents(documents: Sequence[DocumentPair], config: ProjectionConfig,
                       counts: Counter[str], methods: Methods) -> Iterator[list[list[Vote]]]:
-    """Project the spans of all pairs of sentences of each document."""
+    """Project the spans of all pairs of sentences of each document.
+
+    Rules correct the edges of all places, methods vote on them, and the score of a chosen place is
+    its confidence.
+    """
     calibration = read_calibration(config.calibration or SHIPPED)
     config.require_resources(methods.engine)
     languages = documents[0].languages if documents else ("", "")
@@ -146,36 +149,21 @@ def project_documents(documents: Sequence[DocumentPair], config: ProjectionConfi
         set_status(f"projecting by {name}")
         found[name] = iter(methods.project(name, pairs, *languages))
     for document in documents:
-        yield [choose_places(pair, {name: next(places) for name, places in found.items()},
-                             document.languages if config.edges else None, calibration, counts)
-               for pair in document.pairs]
-
-
-def choose_places(pair: SentencePair, found: Mapping[str, Sequence[Projection | None]],
-                  languages: tuple[str, str] | None, calibration: Calibration,
-                  counts: Counter[str]) -> list[Vote]:
-    """Let methods vote on the spans of a pair; the score of each place is its confidence.
-
-    Args:
-        pair: its sentences.
-        found: places of the spans, by method.
-        languages: of the sentences, whose rules correct the edges of all places first; None to
-            leave them as they are.
-        calibration: of votes and confidence.
-        counts: counts the chosen places that rules changed.
-    """
-    mended = {name: mend_edges(pair, places, *languages) if languages else places
-              for name, places in found.items()}
-    votes = []
-    for number in range(len(pair.spans)):
-        chosen = vote({name: places[number] for name, places in mended.items()},
-                      calibration.precisions)
-        if chosen.place is not None:
-            confidence = calibration.confidence(features(pair, number, chosen))
-            counts["edges corrected by rules"] += chosen.place.is_mended
-            chosen = replace(chosen, place=replace(chosen.place, score=confidence))
-        votes.append(chosen)
-    return votes
+        votes = []
+        for pair in document.pairs:
+            places = {name: next(own) for name, own in found.items()}
+            if config.edges:
+                places = {name: mend_edges(pair, own, *document.languages)
+                          for name, own in places.items()}
+            chosen = [vote({name: own[number] for name, own in places.items()},
+                           calibration.precisions) for number in range(len(pair.spans))]
+            for number, one in enumerate(chosen):
+                if one.place is not None:
+                    counts["edges corrected by rules"] += one.place.is_mended
+                    confidence = calibration.confidence(features(pair, number, one))
+                    chosen[number] = replace(one, place=replace(one.place, score=confidence))
+            votes.append(chosen)
+        yield votes
 
 
 @dataclass

@@ -11,7 +11,6 @@ from bmtools.translation.settings import EngineConfig
 
 Method = Literal["align", "exact", "dictionary", "markers", "embeddings"]
 Pairing = Literal["id", "order"]
-Lost = Literal["drop", "reject"]
 SOURCE = "translated_from"
 """Key of a translated record, up to its projection: what it was made of."""
 
@@ -27,8 +26,8 @@ class ProjectionConfig(Settings, title="Projection"):
     edges: bool = option(True, "Correct where annotations begin and end by rules.")
     min_confidence: float = option(0.0, "Least confidence of the annotations that stay, 0 to 1.",
                                    most=1)
-    lost: Lost = option("drop", "An annotation without a place in the translation: drop it, or "
-                                "reject its record.")
+    lost: Literal["drop", "reject"] = option(
+        "drop", "An annotation without a place in the translation: drop it, or reject its record.")
     pairing: Pairing = option("id", "Pair records and translations by their ids or by their order.")
     calibration: Path | None = option(
         None, "Calibration of the confidence, as project --fit-confidence writes it; the one that "
