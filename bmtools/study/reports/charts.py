@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bmtools.io.output import new_file
 from bmtools.study.reports.drawing import PALE, SERIES, written_figure
@@ -41,7 +41,7 @@ class Estimate(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A point of a curve."""
+    """A point of a curve, whose value may have an interval."""
 
     x: float
     y: float
@@ -127,33 +127,15 @@ Part = str | Chart | Table | Branch
 """A part of a section: words to know when reading it, a chart, a table or a tree."""
 
 
-@dataclass
 class Section:
-    """A part of a page, whose heading has the anchor as its id."""
+    """A part of a page: its words, charts, trees, and the tables that belong to no chart."""
 
-    anchor: str
-    title: str
-    parts: list[Part] = field(default_factory=list)
-
-    @property
-    def note(self) -> str:
-        """The words."""
-        return " ".join(part for part in self.parts if isinstance(part, str))
-
-    @property
-    def charts(self) -> list[Chart]:
-        """The charts."""
-        return [part for part in self.parts if isinstance(part, Chart)]
-
-    @property
-    def tables(self) -> list[Table]:
-        """The tables that are of no chart."""
-        return [part for part in self.parts if isinstance(part, Table)]
-
-    @property
-    def branches(self) -> list[Branch]:
-        """The trees."""
-        return [part for part in self.parts if isinstance(part, Branch)]
+    def __init__(self, title: str, parts: Sequence[Part]) -> None:
+        self.anchor, self.title = title.partition(" ")[0].lower(), title
+        self.note = " ".join(part for part in parts if isinstance(part, str))
+        self.charts = [part for part in parts if isinstance(part, Chart)]
+        self.tables = [part for part in parts if isinstance(part, Table)]
+        self.branches = [part for part in parts if isinstance(part, Branch)]
 
 
 def write_picture(charts: Sequence[Chart], path: Path) -> None:
@@ -191,9 +173,8 @@ def dot_chart(title: str, unit: str, rows: Sequence[str],
             offset = ((number + 0.5) / len(series) - 0.5) * crowd / room
             points = [(row + offset, one) for row, one in enumerate(values) if one is not None]
             colour = SERIES[number % len(SERIES)]
-            for row, one in points:
-                if one.low is not None and one.high is not None:
-                    axes.hlines(row, one.low, one.high, color=colour, linewidth=1.6)
+            bars = [(row, *one[1:]) for row, one in points if one.low is not None]
+            axes.hlines(*_columns(bars, 3), color=colour, linewidth=1.6)
             [handles[key]] = axes.plot(
                 [one.value for _, one in points], [row for row, _ in points], color=colour,
                 marker=_MARKERS[number % len(_MARKERS)], linestyle="", markersize=5)
@@ -227,20 +208,19 @@ def line_chart(title: str, axis: tuple[str, str], curves: Mapping[str, Curve], l
     def draw(axes: Axes) -> dict[str, Artist]:
         handles: dict[str, Artist] = {}
         if joined:
-            axes.plot(*_coordinates(point for curve in curves.values() for point in curve.points),
-                      color=PALE, linewidth=1)
+            points = [point for curve in curves.values() for point in curve.points]
+            axes.plot(*_columns(points, 2), color=PALE, linewidth=1)
         if diagonal:
             axes.plot((0, 1), (0, 1), color=PALE, linestyle="--", linewidth=1)
         for number, (key, curve) in enumerate(curves.items()):
             colour = SERIES[number % len(SERIES)]
             [handles[key]] = axes.plot(
-                *_coordinates(curve.points), color=colour, linewidth=1.6,
+                *_columns(curve.points, 2), color=colour, linewidth=1.6,
                 marker=_MARKERS[number % len(_MARKERS)],
                 markevery=max(1, len(curve.points) // 8))
-            for point in curve.points:
-                if point.low is not None and point.high is not None:
-                    axes.vlines(point.x, point.low, point.high, color=colour, linewidth=1.6)
-            axes.plot(*_coordinates(curve.marks), color=colour, marker="x", linestyle="",
+            bars = [(point.x, *point[2:]) for point in curve.points if point.low is not None]
+            axes.vlines(*_columns(bars, 3), color=colour, linewidth=1.6)
+            axes.plot(*_columns(curve.marks, 2), color=colour, marker="x", linestyle="",
                       markersize=5.5, markeredgewidth=1.6)
             for border in curve.borders:
                 axes.axvline(border, color=colour, linewidth=1, linestyle=(0, (2, 2)))
@@ -262,9 +242,9 @@ def line_chart(title: str, axis: tuple[str, str], curves: Mapping[str, Curve], l
         _PLOT + _LEGEND * len(curves) * (len(curves) > 1), draw)
 
 
-def _coordinates(points: Iterable[Point]) -> tuple[list[float], list[float]]:
-    pairs = [(point.x, point.y) for point in points]
-    return [x for x, _ in pairs], [y for _, y in pairs]
+def _columns(rows: Sequence[tuple[Any, ...]], number: int) -> list[list[Any]]:
+    """Turn rows into their first columns, which are empty where there are no rows."""
+    return [[row[column] for row in rows] for column in range(number)]
 
 
 def _scale(axes: Axes, log: bool) -> None:

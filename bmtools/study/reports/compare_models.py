@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -74,13 +74,25 @@ def compare_models(models: Sequence[str | PathLike[str]], texts: RecordSource,
     read = [record["text"] for record in islice(as_records(texts), _TEXTS)]
     if not any(read):
         raise DataError(f"{setting('texts')}: found no text, expected records with text")
-    return [{**line, "threads": config.workers, "batch_size": config.batch_size,
-             "max_length": config.max_length, "texts": len(read)}
-            for line in _measure(paths, read, config)]
+    measured, lines = _measure(paths, read, config), []
+    for path in paths:
+        exported, manifest = read_exported(path), read_manifest(path)
+        lines.append({
+            "model": str(path),
+            "kind": exported.format if exported else read_config(path).get("model_type", ""),
+            "precision": exported.precision if exported else "float32",
+            # The weights of an exported model are its source's.
+            "parameters": manifest.get("results", {}).get("parameters") if exported
+            else count_weights(path),
+            "megabytes": round(directory_bytes(path) / 1e6, 3), "cpu": measured[str(path)],
+            "threads": config.workers, "batch_size": config.batch_size,
+            "max_length": config.max_length, "texts": len(read)})
+    return lines
 
 
 def _measure(models: Sequence[Path], texts: Sequence[str],
-             config: SpeedConfig) -> Iterator[JsonObject]:
+             config: SpeedConfig) -> dict[str, JsonObject]:
+    """Let models take turns, each in a process of its own, and summarize each model's turns."""
     turns: dict[str, list[_Turn]] = {str(path): [] for path in models}
     with ExitStack() as stack:
         runners = {name: stack.enter_context(_process()) for name in turns}
@@ -92,31 +104,15 @@ def _measure(models: Sequence[Path], texts: Sequence[str],
                 set_status("measuring", number, config.turns + 1, "turns")
                 turns[name].append(runner.submit(_turn, name).result())
         peaks = {name: runner.submit(_peak, name).result() for name, runner in runners.items()}
-    for path in models:
-        yield {**_size(path), "cpu": {**_figures(turns[str(path)][1:], len(texts)),
-                                      "peak_megabytes": round(peaks[str(path)] / 1e6)}}
-
-
-def _figures(turns: Sequence[_Turn], texts: int) -> JsonObject:
-    """Summarize turns: tokens, seconds of the model, and of the tokenizer."""
-    speeds = [tokens / seconds for tokens, seconds, _ in turns]
-    both = min(seconds + encoding for _, seconds, encoding in turns)
-    return {"tokens_per_second": round(max(speeds)), "median": round(median(speeds)),
-            "texts_per_second": round(texts / both, 1)}
-
-
-def _size(directory: Path) -> JsonObject:
-    """Describe a model on disk: what it is, its weights, and the size of its files.
-
-    The weights of an exported model are its source's.
-    """
-    config, exported = read_config(directory), read_exported(directory)
-    kind = exported.format if exported else config.get("model_type", "")
-    parameters = read_manifest(directory).get("results", {}).get("parameters") if exported \
-        else count_weights(directory)
-    return {"model": str(directory), "kind": kind,
-            "precision": exported.precision if exported else "float32",
-            "parameters": parameters, "megabytes": round(directory_bytes(directory) / 1e6, 3)}
+    measured = {}
+    for name, [_, *own] in turns.items():  # the first turn warms up
+        speeds = [tokens / seconds for tokens, seconds, _ in own]
+        fastest = min(seconds + encoding for _, seconds, encoding in own)
+        measured[name] = {
+            "tokens_per_second": round(max(speeds)), "median": round(median(speeds)),
+            "texts_per_second": round(len(texts) / fastest, 1),
+            "peak_megabytes": round(peaks[name] / 1e6)}
+    return measured
 
 
 def _load(name: str, texts: Sequence[str], config: SpeedConfig) -> None:
@@ -139,30 +135,23 @@ def _load(name: str, texts: Sequence[str], config: SpeedConfig) -> None:
 
 def _turn(name: str) -> _Turn:
     """Run a model over all batches: tokens, its seconds, and those of the tokenizer."""
+    import numpy as np
     import torch
 
+    from bmtools.models.architectures import max_tokens
+    from bmtools.vocab.encoding import encode
+
     checkpoint, is_masked_lm, texts, config = _GIVEN[name]
+    tokenizer = checkpoint.tokenizer
     start = time.perf_counter()
-    ids = _encode(checkpoint, texts, config)
+    longest = min(config.max_length, max_tokens(checkpoint.model)) - 2
+    ids = [np.array([tokenizer.cls_token_id, *text.ids[:longest], tokenizer.sep_token_id])
+           for text in encode(tokenizer, texts)]
     encoded = time.perf_counter()
     with torch.inference_mode():
         for first in range(0, len(ids), config.batch_size):
             _run(checkpoint, is_masked_lm, ids[first:first + config.batch_size])
     return sum(map(len, ids)), time.perf_counter() - encoded, encoded - start
-
-
-def _encode(checkpoint: Checkpoint, texts: Sequence[str],
-            config: SpeedConfig) -> list[np.ndarray]:
-    """Encode the texts between special tokens."""
-    import numpy as np
-
-    from bmtools.models.architectures import max_tokens
-    from bmtools.vocab.encoding import encode
-
-    tokenizer = checkpoint.tokenizer
-    longest = min(config.max_length, max_tokens(checkpoint.model)) - 2
-    return [np.array([tokenizer.cls_token_id, *text.ids[:longest], tokenizer.sep_token_id])
-            for text in encode(tokenizer, texts)]
 
 
 def _run(checkpoint: Checkpoint, is_masked_lm: bool, ids: Sequence[np.ndarray]) -> None:
@@ -182,8 +171,7 @@ def _run(checkpoint: Checkpoint, is_masked_lm: bool, ids: Sequence[np.ndarray]) 
         is_first = torch.arange(inputs.shape[1]) == 0
         model(inputs, mask, positions=torch.arange(len(ids)) * inputs.shape[1],
               mentions=is_first.expand(len(ids), 2, -1))  # each model takes what it knows
-        return
-    if not is_masked_lm:
+    elif not is_masked_lm:
         model(input_ids=inputs, attention_mask=mask)
     elif isinstance(model, InferenceModel):
         model.head(FastEncoder(model.weights).states(inputs, mask)[:, 0])

@@ -35,7 +35,7 @@ from bmtools.study.reports.study import Study, StudyDirectory
 from bmtools.tasks.metrics.errors import PRECISION
 from bmtools.values import format_cell
 
-_MOST_CURVES, _MOST_POINTS, _MOST_VALUES, _MOST_TERMS = 6, 60, 35, 3
+_MOST_CURVES, _MOST_POINTS, _MOST_VALUES = 6, 60, 35
 _HASH_DIGITS = 12
 _LONG = 7200  # seconds from which hours are shown
 # Their files tell of outputs, and are none.
@@ -118,10 +118,6 @@ def vocabularies(study: Study) -> Iterator[Part]:
         "unknown_share"))
     yield from _tables("Tokens", lines, ("vocabulary", "scope"), (
         "words", "tokens", "tokens_per_1000_words", "relative_tokens"))
-    terms = [{**line, **term, "pieces": " ".join(term["pieces"]), "times": term["count"]}
-             for line in lines for term in line.get("costliest", ())[:_MOST_TERMS]]
-    yield from _tables("Broken up at most cost", terms, ("vocabulary", "scope", "term"),
-                       ("pieces", "times"))
 
 
 def _tables(title: str, lines: Sequence[JsonMapping], names: Sequence[str],
@@ -184,9 +180,10 @@ def lineage(study: Study) -> Iterator[Part]:
         node, is_repeated = found.node(id), id in seen
         seen.add(id)
         name = node.path.name if node.path else Path(role or node.name).name
-        return Branch(f"node-{id[:_HASH_DIGITS]}", name if role in ("", name) else
-                      f"{role}: {name}", _facts(node), is_repeated, [] if is_repeated else [
-                          grow(edge.parent, edge.role) for edge in found.parents(id)])
+        title = name if role in ("", name) else f"{role}: {name}"
+        below = [] if is_repeated else [
+            grow(edge.parent, edge.role) for edge in found.parents(id)]
+        return Branch(f"node-{id[:_HASH_DIGITS]}", title, _facts(node), is_repeated, below)
 
     if found.edges:
         yield ("Below each output stands what it was made of; links lead to what stands further "
@@ -198,13 +195,12 @@ def lineage(study: Study) -> Iterator[Part]:
 
 def _facts(node: Node) -> str:
     """State what a node is and how it was made, from its record."""
-    record = node.record
-    facts = [("{} tokens trained on", record.get("tokens_seen") or None), ("seed {}",
-             record.get("seed")), ("{} s", record.get("wall_seconds")),
-             ("{}", record.get("licence")), ("{}", node.id[:_HASH_DIGITS])]
+    facts = [("{} tokens trained on", node.record.get("tokens_seen") or None)]
+    facts += [(words, node.record.get(key)) for words, key in (
+        ("seed {}", "seed"), ("{} s", "wall_seconds"), ("{}", "licence"))]
     made = " by ".join(filter(None, [node.kind, ", ".join(dict.fromkeys(node.commands))]))
     return ", ".join([made, *(words.format(format_cell(value)) for words, value in facts
-                              if value is not None)])
+                              if value is not None), node.id[:_HASH_DIGITS]])
 
 
 def energy(study: Study) -> Iterator[Part]:
@@ -215,11 +211,10 @@ def energy(study: Study) -> Iterator[Part]:
     kinds = [kind for kind in KINDS if any(kind in step.figures for step in known)]
     if not known:
         return
-    *lines, whole = total(steps, EnergyConfig())
-    yield statement([*lines, whole])
-
-    yield dot_chart("Energy of commands", "kWh", [line["command"] for line in [*lines, whole]], {
-        kind: [Estimate(line[kind]["kwh"]) if kind in line else None for line in [*lines, whole]]
+    lines = total(steps, EnergyConfig())
+    yield statement(lines)
+    yield dot_chart("Energy of commands", "kWh", [line["command"] for line in lines], {
+        kind: [Estimate(line[kind]["kwh"]) if kind in line else None for line in lines]
         for kind in kinds})
     yield Table("Energy and emissions of steps", [
         "step", "command", *(f"kWh {kind}" for kind in kinds),
@@ -249,8 +244,8 @@ def predictions(study: Study) -> Iterator[Part]:
 
 def _by_data(lines: Iterable[JsonObject], metric: str) -> list[list[JsonObject]]:
     """Group lines that have a metric by the data that they are about."""
-    return [*_grouped((line for line in lines if isinstance(line.get(metric), int | float)),
-                      "data").values()]
+    scored = (line for line in lines if isinstance(line.get(metric), int | float))
+    return [*_grouped(scored, "data").values()]
 
 
 def _grouped(lines: Iterable[JsonObject], key: str) -> dict[str, list[JsonObject]]:
@@ -364,34 +359,32 @@ def ranks(study: Study) -> Iterator[Part]:
 def tasks(study: Study) -> Iterator[Part]:
     """Show scores on tasks with their intervals."""
     yield "Bars: intervals of 95 %, of fine-tuning over its seeds."
-    tuned = [(line["checkpoint"], metric, values) for line in study.lines["finetuned"]
+    tuned = [(line["checkpoint"], words_of(metric), values) for line in study.lines["finetuned"]
              for metric, values in line.items() if isinstance(values, Mapping) and "mean" in values]
-    for metric in dict.fromkeys(metric for _, metric, _ in tuned if metric.startswith("test_")):
-        own = {name: values for name, one, values in tuned if one == metric}
+    scored = [(line["model"], line.get("task", "over seeds"), [*metrics_of(line)])
+              for line in [*study.lines["tasks"], *study.lines["seeds of tasks"]]]
+    charts: defaultdict[tuple[str, str], dict[str, Estimate]] = defaultdict(dict)
+    for model, words, values in tuned:
+        if words.startswith("test "):
+            charts[f"Mean {words} over seeds", words][model] = Estimate.of(
+                values["mean"], values.get("interval"))
+    for model, task, [(metric, value, bounds), *_] in scored:
         words = words_of(metric)
-        yield dot_chart(f"Mean {words} over seeds", words, short_names([*own]), {words: [
-            Estimate.of(values["mean"], values.get("interval")) for values in own.values()]})
+        charts[f"{words} ({task})", words][model] = Estimate.of(value, bounds)
+    for (title, words), by_model in charts.items():
+        yield dot_chart(title, words, short_names([*by_model]), {words: [*by_model.values()]})
     if tuned:
-        names = names_of(name for name, _, _ in tuned)
+        names = names_of(model for model, _, _ in tuned)
         yield Table("Fine-tuning, over seeds", [
             "checkpoint", "metric", "mean", "from", "to", "deviation", "median"], [
-            [names[name], words_of(metric), *Estimate.of(values["mean"], values.get("interval")),
-             values.get("deviation"), values.get("median")] for name, metric, values in tuned])
-    scored = [*study.lines["tasks"], *study.lines["seeds of tasks"]]
-    groups: defaultdict[tuple[str, str], dict[str, Estimate]] = defaultdict(dict)
-    for line in scored:
-        metric, value, bounds = next(metrics_of(line))
-        groups[line.get("task", "over seeds"), metric][line["model"]] = Estimate.of(value, bounds)
-    for (task, metric), by_model in groups.items():
-        yield dot_chart(f"{words_of(metric)} ({task})", words_of(metric), short_names([*by_model]),
-                        {metric: [*by_model.values()]})
+            [names[model], words, *Estimate.of(values["mean"], values.get("interval")),
+             values.get("deviation"), values.get("median")] for model, words, values in tuned])
     if scored:
-        names = names_of(line["model"] for line in scored)
+        names = names_of(model for model, _, _ in scored)
         yield Table("Predictions against gold records", [
             "model", "task", "metric", "score", "from", "to"], [
-            [names[line["model"]], line.get("task", "over seeds"), words_of(metric),
-             *Estimate.of(value, bounds)]
-            for line in scored for metric, value, bounds in metrics_of(line)])
+            [names[model], task, words_of(metric), *Estimate.of(value, bounds)]
+            for model, task, metrics in scored for metric, value, bounds in metrics])
     yield from _calibration(study.lines["tasks"])
     yield from _differences(study, of_predictions=False)
 
@@ -424,8 +417,8 @@ def suites(study: Study) -> Iterator[Part]:
     """Show scores on benchmark suites beside published ones."""
     yield "In percent, as papers print them; models with a table are published ones."
     for suite, lines in _grouped(study.lines["suite"], "suite").items():
-        known = dict(zip(model_names(lines), (
-            {**line.get("scores", {}), **line.get("averages", {})} for line in lines), strict=True))
+        known = {name: {**line.get("scores", {}), **line.get("averages", {})}
+                 for name, line in zip(model_names(lines), lines, strict=True)}
         sets = list(dict.fromkeys(name for scores in known.values() for name in scores))
         yield dot_chart(suite, "score in percent", sets, {model: [
             Estimate(scores[name]) if name in scores else None for name in sets]
@@ -438,24 +431,20 @@ def space(study: Study) -> Iterator[Part]:
     """Show how words of each frequency lie in embedding space."""
     lines = study.lines["space"]
     names = model_names(lines)
-    bands = list(dict.fromkeys(_band(band) for line in lines for band in line["bands"]))
-    for key in ("average_cosine", "own_band_neighbours"):
+    by_model = {name: {f"{band['min_count']:,} to {band['max_count']:,} times": band
+                       for band in line["bands"]} for name, line in zip(names, lines, strict=True)}
+    bands = list(dict.fromkeys(band for own in by_model.values() for band in own))
+    for key in ("average_cosine", "own_band_neighbours") if lines else ():
         words = words_of(key)
-        series = {name: [next((Estimate(band[key]) for band in line["bands"]
-                               if _band(band) == own), None) for own in bands]
-                  for name, line in zip(names, lines, strict=True)}
-        if lines:
-            yield dot_chart(f"{words.capitalize()} by frequency of words", words, bands, series)
+        yield dot_chart(f"{words.capitalize()} by frequency of words", words, bands, {
+            name: [Estimate(own[band][key]) if band in own else None for band in bands]
+            for name, own in by_model.items()})
     if lines:
         yield Table("Measures", ["model", "measure", "value", "from", "to"], [
             [name, words_of(key), *Estimate.of(value, line.get("intervals", {}).get(key))]
             for name, line in zip(names, lines, strict=True) for key, value in line.items()
             if isinstance(value, float)])
     yield from study.spaces
-
-
-def _band(band: JsonMapping) -> str:
-    return f"{band['min_count']:,} to {band['max_count']:,} times"
 
 
 _SECTIONS = {
@@ -468,6 +457,6 @@ _SECTIONS = {
 def make_sections(study: Study) -> Iterator[Section]:
     """Yield the sections of a study that show something, in order."""
     for title, make in _SECTIONS.items():
-        section = Section(title.partition(" ")[0].lower(), title, list(make(study)))
+        section = Section(title, list(make(study)))
         if section.charts or section.tables or section.branches:
             yield section
