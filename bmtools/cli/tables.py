@@ -215,7 +215,7 @@ def print_renderable(renderable: Any, stream: TextIO) -> None:
 
 def _unfolded(line: Line) -> Iterator[Line]:
     """Yield a line, then the scores by the values of keys that it holds, a line each."""
-    yield {key: value for key, value in line.items() if key not in ("by", "by_replacement")}
+    yield {key: value for key, value in line.items() if key != "by"}
     first = next(iter(line))
     for key, values in line.get("by", {}).items():
         for value, scores in values.items():

@@ -43,8 +43,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, models: tu
 
     Prints a JSON line for each checkpoint and each combination of --masking, --mask-rate and
     --corruption: the perplexity over masked tokens, its interval and its spread over draws, the
-    accuracy, what was masked, and the loss of tokens that the model saw masked, replaced or as
-    they are. Checkpoints that share a vocabulary get the same masks.
+    accuracy, and how much was masked. Checkpoints that share a vocabulary get the same masks.
     """
     with usage_errors():
         config.check_usage(terms is not None)

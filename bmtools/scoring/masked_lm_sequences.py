@@ -5,18 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from bmtools.data.masking.corruption import (
-    Coverage,
-    MaskedTokens,
-    TokenBatch,
-    corrupt,
-    count_coverage,
-)
+from bmtools.data.masking.corruption import MaskedTokens, TokenBatch, corrupt
 from bmtools.data.masking.strategies import MaskStrategy, TermList, make_strategy, spellings
 from bmtools.data.samples import SINGLE_SPECIALS, cut_evenly, whole_documents
 from bmtools.data.shards import Corpus, DocumentBatch
@@ -31,9 +25,6 @@ from bmtools.vocab.segmenters import load_segmenter
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
-
-REPLACEMENTS = ("masked", "random", "same")
-"""Input at a masked position: the mask token, another token, or the token itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,8 +88,9 @@ class SequenceMasker:
         """Encode titles and texts."""
         return self._encoder.encode([full_text(record) for record in records])
 
-    def maskable_counts(self, encoded: EncodedTexts) -> np.ndarray:
+    def maskable_counts(self, records: Sequence[Record]) -> np.ndarray:
         """Count the maskable tokens of each text, (texts,)."""
+        encoded = self.encode(records)
         texts = np.repeat(np.arange(len(encoded.lengths)), encoded.lengths)
         maskable = np.isin(encoded.ids, self._special_ids, invert=True)
         return np.bincount(texts[maskable], minlength=len(encoded.lengths))
@@ -116,15 +108,13 @@ class SequenceMasker:
                          np.append(begins, len(encoded.ids)), texts,
                          derive(self._seed, keys[texts], firsts))
 
-    def mask(self, sequences: Sequences, combination: Combination,
-             draw: int) -> tuple[MaskedTokens, Coverage]:
-        """Mask some tokens, and count them."""
+    def mask(self, sequences: Sequences, combination: Combination, draw: int) -> MaskedTokens:
+        """Mask some tokens."""
         sample = np.repeat(np.arange(len(sequences.texts)), sequences.lengths)
         batch = TokenBatch(sequences.input_ids, sequences.starts, sequences.maskable, sample,
                            derive(sequences.keys, draw))
         masked = self._strategies[combination.masking](batch, combination.mask_rate)
-        return (corrupt(batch, masked, self._mask_id, self._replacements, *combination.shares),
-                count_coverage(batch, masked))
+        return corrupt(batch, masked, self._mask_id, self._replacements, *combination.shares)
 
 
 def cut_texts(lengths: np.ndarray, starts: np.ndarray,
@@ -161,7 +151,7 @@ class MaskedSequences:
     Args:
         sequences: before masking.
         variants: (variants, 2) indices of combination and draw.
-        input_ids: (variants, tokens) int32, after corruption.
+        input_ids: (variants, tokens), after corruption.
         masked: (variants, tokens) bool, positions to predict.
     """
 
@@ -182,30 +172,16 @@ class MaskedSequences:
                 yield sequences[start:start + step], variants[start:start + step]
 
 
-class TokenLosses(NamedTuple):
-    """Losses at masked positions, (predictions,) each.
-
-    Args:
-        combinations: index of the combination.
-        draws: index of the draw.
-        texts: index of the text in its window.
-        replacements: index into `REPLACEMENTS`.
-        nats: loss, float64.
-        correct: whether no token has a higher logit.
-    """
-
-    combinations: np.ndarray
-    draws: np.ndarray
-    texts: np.ndarray
-    replacements: np.ndarray
-    nats: np.ndarray
-    correct: np.ndarray
-
-
 @torch.inference_mode()
 def predict_batch(model: CheckpointPredictor, masked: MaskedSequences,
-                  batch: tuple[np.ndarray, np.ndarray]) -> TokenLosses:
-    """Add special tokens to sequences of one length, and predict their masked positions."""
+                  batch: tuple[np.ndarray, np.ndarray],
+                  ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Add special tokens to sequences of one length, and predict their masked positions.
+
+    Returns:
+        (predictions,) each: indices of the combination, the draw and the text in its window; and
+        (predictions, 3) float64: the loss in nats, 1, and 1 if no token has a higher logit, else 0.
+    """
     numbers, variants = batch
     tokenizer, sequences = model.tokenizer, masked.sequences
     tokens = sequences.borders[numbers][:, None] + np.arange(sequences.lengths[numbers[0]])
@@ -215,8 +191,6 @@ def predict_batch(model: CheckpointPredictor, masked: MaskedSequences,
                        ((0, 0), (1, 1)))
     input_ids[:, 0], input_ids[:, -1] = tokenizer.cls_token_id, tokenizer.sep_token_id
     positions += 1
-    seen = input_ids[rows, positions]
-    replacements = np.where(seen == tokenizer.mask_token_id, 0, np.where(seen == labels, 2, 1))
     network, size = model.checkpoint.model, model.max_predictions
     inputs, row, position, targets = (torch.from_numpy(one).to(model.device)
                                       for one in (input_ids, rows, positions, labels))
@@ -229,5 +203,6 @@ def predict_batch(model: CheckpointPredictor, masked: MaskedSequences,
             nats.append(logits.logsumexp(1) - chosen)
             correct.append(logits.argmax(1) == part_targets)  # of equal ones the lowest id
     combinations, draws = masked.variants[variants[rows]].T
-    return TokenLosses(combinations, draws, sequences.texts[numbers[rows]], replacements,
-                       torch.cat(nats).cpu().double().numpy(), torch.cat(correct).cpu().numpy())
+    losses = torch.cat(nats).double()
+    sums = torch.stack([losses, torch.ones_like(losses), torch.cat(correct)], 1)
+    return combinations, draws, sequences.texts[numbers[rows]], sums.cpu().numpy()

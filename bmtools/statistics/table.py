@@ -8,7 +8,7 @@ from typing import Any
 from bmtools.errors import DataError, did_you_mean
 from bmtools.values import format_cell
 
-_BREAKDOWNS = ("by", "by_replacement", "types", "sample")
+_BREAKDOWNS = ("by", "types", "sample")
 
 
 def gather_rows(lines: Iterable[Mapping[str, object]], key: str,
