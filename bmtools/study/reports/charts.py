@@ -242,7 +242,7 @@ def line_chart(title: str, axis: tuple[str, str], curves: Mapping[str, Curve], l
         _PLOT + _LEGEND * len(curves) * (len(curves) > 1), draw)
 
 
-def _columns(rows: Sequence[tuple[Any, ...]], number: int) -> list[list[Any]]:
+def _columns(rows: Sequence[tuple[Any, ...]], number: int) -> list[Any]:
     """Turn rows into their first columns, which are empty where there are no rows."""
     return [[row[column] for row in rows] for column in range(number)]
 
