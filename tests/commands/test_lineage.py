@@ -68,16 +68,3 @@ def test_what_is_not_found_is_named_with_its_hash(run: Run, scores: Path, tmp_pa
     assert outcome.out.endswith(f"not found here: notes.txt (SHA-256 {id})\n")
     assert "1 not found, --search DIR looks further" in outcome.err
     assert "not found" not in run("lineage", scores, "--search", "elsewhere").out
-
-
-@pytest.mark.parametrize(("damage", "found"), [
-    ("{", "not JSON ("), ("[]", "found list, expected a JSON object; "),
-    ('{"inputs": 5}', "key 'inputs': found a whole number, expected an object; ")])
-@pytest.mark.parametrize("command", ["lineage", "energy"])
-def test_a_damaged_record_is_named_once(run: Run, scores: Path, command: str, damage: str,
-                                        found: str) -> None:
-    Path("one.jsonl.bmtools.json").write_text(damage)
-    outcome = run(command, scores, Path("one.jsonl").absolute())
-    first, _ = outcome.err.splitlines()
-    assert outcome.code == 0 and first.startswith(f"bmtools: one.jsonl.bmtools.json: {found}")
-    assert first.endswith("; remove or restore it; until then it counts as no record")

@@ -45,11 +45,3 @@ def test_a_line_for_each_model_and_combination(
     first, second = outcome.records[:half], outcome.records[half:]
     assert [line["masked_tokens"] for line in first] == [line["masked_tokens"] for line in second]
     assert [line["perplexity"] for line in first] != [line["perplexity"] for line in second]
-
-
-def test_settings_from_a_file(run: Callable[..., Any], tiny_checkpoint: Path, notes: Path,
-                              tmp_path: Path) -> None:
-    config = tmp_path / "config.toml"
-    config.write_text('masking = "spans"\nmask_rate = 0.3\n')
-    outcome = run("score-masking", notes, "--model", tiny_checkpoint, *COMMON, "--config", config)
-    assert [(line["masking"], line["mask_rate"]) for line in outcome.records] == [("spans", 0.3)]

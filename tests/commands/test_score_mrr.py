@@ -105,20 +105,6 @@ def test_terms_and_entities_are_masked(
     assert outcome.err.startswith("bmtools: 1 record without a word to mask skipped\n")
 
 
-@pytest.mark.parametrize(("mrr", "code"), [(0.2, 0), (0.375, 0), (0.376, 1)])
-def test_an_earlier_run_is_the_bar(
-        run: Callable[..., Any], model: Path, tmp_path: Path, write_lines: Callable[..., Path],
-        mrr: float, code: int) -> None:
-    path = write_lines("m.jsonl", *MASKINGS)
-    [earlier] = run("score-mrr", "--model", model, path).records
-    bar = write_lines("bar.jsonl", {**earlier, "mrr": mrr, "model": "old"})
-    outcome = run("score-mrr", "--model", model, path, "--fail-below-baseline", bar)
-    assert (outcome.code, len(outcome.records)) == (code, 1)
-    if code:
-        assert outcome.err == (f"bmtools: mrr: found 0.375 of {model}, expected at least 0.376, "
-                               f"that of old ({bar})\n")
-
-
 def test_other_maskings_of_the_same_number_are_no_bar(
         run: Callable[..., Any], model: Path, tmp_path: Path,
         write_lines: Callable[..., Path]) -> None:
@@ -156,19 +142,3 @@ def test_frequencies_are_the_bar(
                   poor)
     assert outcome.code == 2
     assert "found other records than --baseline" in outcome.err
-
-
-def test_rejects_are_kept_where_nothing_is_left_to_score(
-        run: Callable[..., Any], model: Path, tmp_path: Path,
-        write_lines: Callable[..., Path]) -> None:
-    path = write_lines("m.jsonl", {"id": "a", "text": "[MASK] [MASK]", "target": "il"},
-                       {"id": "b", "text": "il [MASK]", "target": " "})
-    outcome = run("score-mrr", "--model", model, path, "--rejects", tmp_path / "bad.jsonl")
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == (
-        f"bmtools: 2 bad records in {tmp_path / 'bad.jsonl'}\n"
-        f"bmtools: {path}: found no records, expected at least one\n")
-    reasons = [json.loads(line)["reason"] for line in
-               (tmp_path / "bad.jsonl").read_text().splitlines()]
-    assert reasons[0].startswith("key 'text': found 2 [MASK]")
-    assert reasons[1].startswith("key 'target': found nothing")

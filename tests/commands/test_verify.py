@@ -127,13 +127,6 @@ def test_an_edited_record_is_named(run: Run, copy: Path, path: str, old: str, ne
     assert path in differing(outcome)
 
 
-def test_what_has_no_record_is_refused(run: Run, copy: Path) -> None:
-    outcome = run("verify", "notes.txt")
-    assert outcome.code == 1
-    assert "notes.txt: found no record of how it was made, expected notes.txt.bmtools" in \
-        outcome.err
-
-
 def test_a_whole_folder(run: Run, copy: Path) -> None:
     """Each output with a record, also the second of two that have the same content."""
     shutil.copytree("model", "deeper/model")

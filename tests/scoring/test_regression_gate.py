@@ -48,17 +48,6 @@ def test_scores_made_otherwise_are_refused(
     assert message in str(error.value)
 
 
-def test_records_ask_for_the_baseline_of_the_same_vocabulary(tmp_path: Path) -> None:
-    path = tmp_path / "corpus.jsonl"
-    path.write_text('{"id": "1", "text": "il cuore"}\n')
-    assert read_reference(path) == []
-    baselines = [line(0.1, model="frequency", vocabulary="w"),
-                 line(0.2, model="frequency", vocabulary="v")]
-    check_regression(path, [], [line(0.2), *baselines], 1)
-    with pytest.raises(BmtoolsError, match=r"0\.15 of new, expected at least 0\.2, that of freq"):
-        check_regression(path, [], [line(0.15), *baselines], 1)
-
-
 @pytest.mark.parametrize(("text", "message"), [
     ("", "found no lines, expected at least one"),
     ("{}\n", ":1: found neither a score nor a record"),

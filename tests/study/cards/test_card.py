@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from huggingface_hub import ModelCard
-from transformers import AutoModel, pipeline
+from transformers import pipeline
 
 from bmtools.io.provenance.manifest import Manifest, hash_directory
 from bmtools.io.unfinished import hidden_path
@@ -173,15 +173,3 @@ def test_a_tagger_finds_the_same_in_a_pipeline(save: Save, vocabulary: dict[str,
     theirs = [[(e["start"], e["end"], e["entity_group"]) for e in tagger(text)] for text in TEXTS]
     assert found == theirs
     assert sum(map(len, found)) > 3
-
-
-def test_sentence_transformers_loads_an_encoder(save: Save) -> None:
-    library = pytest.importorskip("sentence_transformers", reason="sentence-transformers is absent")
-    directory = save()
-    vectors = library.SentenceTransformer(str(directory), device="cpu").encode(TEXTS)
-    encoder = load_checkpoint(directory, model_class="AutoModel", new_head=True)
-    batch = encoder.tokenizer(TEXTS[0], return_tensors="pt")
-    assert isinstance(encoder.model, AutoModel.from_config(encoder.model.config).__class__)
-    mean = encoder.model(**batch).last_hidden_state[0].mean(dim=0).detach().numpy()
-    assert vectors.shape == (3, 64)
-    assert abs(vectors[0] - mean).max() < 1e-4

@@ -6,7 +6,6 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -222,15 +221,6 @@ def test_a_damaged_record_is_none(make: Make, tmp_path: Path, damage: dict[str, 
     (message,) = [str(one.message) for one in warned]
     assert message.startswith(f"{tmp_path / 'out.bmtools.json'}: key ")
     assert message.endswith("; remove or restore it; until then it counts as no record")
-
-
-@pytest.mark.parametrize("depth", [400, 20_000])
-def test_no_depth_of_pipes_is_a_failure(make: Make, tmp_path: Path, depth: int) -> None:
-    make("out")
-    record = tmp_path / "out.bmtools.json"
-    record.write_text('{"upstream": {"-": ' * depth + "{}" + "}}" * depth)
-    with nullcontext() if depth == 400 else pytest.warns(BmtoolsWarning, match="recursion depth"):
-        assert len(trace([tmp_path / "out"]).nodes) == 1
 
 
 def test_a_directory_in_the_place_of_a_record_is_none(make: Make, tmp_path: Path) -> None:

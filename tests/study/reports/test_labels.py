@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bmtools.study.reports.labels import short_names, wrap_name
+from bmtools.study.reports.labels import short, short_names, wrap_name
 
 
 @pytest.mark.parametrize(("models", "names"), [
@@ -24,3 +24,8 @@ def test_names_are_as_short_as_they_can_be(models: list[str], names: list[str]) 
     ("one two three four five six", "one two \n\u2026ur five six"), ("a\x1b", "a\ufffd")])
 def test_names_have_two_lines_at_most(name: str, wrapped: str) -> None:
     assert wrap_name(name, 12) == wrapped
+
+
+def test_numbers_of_axes_are_short() -> None:
+    assert [*map(short, (1_500_000, 20_000, 0.25, 0, 3.1e9))] == [
+        "1.5M", "20k", "0.25", "0", "3.1B"]

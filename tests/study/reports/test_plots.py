@@ -10,8 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bmtools.errors import BmtoolsError, DataError
-from bmtools.installation import require_matplotlib
+from bmtools.errors import DataError
 from bmtools.study.reports.report import plot_lines, tables_of
 from bmtools.tasks.metrics.errors import calibrate
 
@@ -71,9 +70,3 @@ def test_no_display_is_needed_or_touched(tmp_path: Path) -> None:
             f"plot_lines({VOCABULARIES!r}, Path({str(tmp_path / 'p.png')!r}))\n"
             "assert 'matplotlib.pyplot' not in sys.modules\n")
     subprocess.run([sys.executable, "-c", code], check=True, env={"DISPLAY": ""})
-
-
-@pytest.mark.usefixtures("no_matplotlib")
-def test_a_missing_matplotlib_is_one_clear_line() -> None:
-    with pytest.raises(BmtoolsError, match=r"plot: .*install .*\[plot\]'"):
-        require_matplotlib()

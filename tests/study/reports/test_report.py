@@ -16,7 +16,6 @@ from bmtools.errors import BmtoolsError, DataError
 from bmtools.io.provenance.manifest import hash_directory
 from bmtools.study.reports.charts import Chart
 from bmtools.study.reports.drawing import COLOURS
-from bmtools.study.reports.labels import short
 from bmtools.study.reports.report import write_report
 from bmtools.study.reports.study import read_study
 
@@ -108,26 +107,6 @@ def test_every_score_is_on_the_page(page: Page, lines: dict[str, Any]) -> None:
     missing = {number for number in numbers_in(lines) if number not in shown
                and number != int(number)}
     assert missing <= {0.15, 0.4, 0.5, 3.3}
-
-
-@pytest.mark.parametrize(("title", "file", "key"), [
-    ("Mean reciprocal rank", "mrr.jsonl", "mrr"), ("Pseudo-perplexity", "pppl.jsonl", "pppl"),
-    ("f1 (ner)", "tasks.jsonl", "f1")])
-def test_a_chart_has_its_figures_in_order(page: Page, lines: dict[str, Any], title: str, file: str,
-                                          key: str) -> None:
-    assert [row[1:] for row in page.tables[title][1:]] == [
-        [line[key], *line["interval"]] for line in lines[file]]
-
-
-def test_calibration_has_the_figures_of_the_scores(page: Page, lines: dict[str, Any]) -> None:
-    found = [(model, line["calibration"])
-             for model, line in zip(MODELS, lines["tasks.jsonl"], strict=True)]
-    assert page.tables["Reliability of scores (ner)"][1:] == [
-        [model, one["from"], one["predictions"], one["score"], one["precision"]]
-        for model, own in found for one in own["bins"]]
-    assert page.tables["Calibration of scores"][1:] == [
-        [model, "ner", *(own[key] for key in ("error", "score", "precision", "kept", "threshold"))]
-        for model, own in found]
 
 
 def test_scores_stand_over_the_size_of_the_corpus(page: Page, lines: dict[str, Any]) -> None:
@@ -309,12 +288,6 @@ def test_long_runs_are_thinned_but_not_their_borders(tmp_path: Path) -> None:
     assert isinstance(chart, Chart)
     steps = [float(row[1] or 0) for row in chart.table.rows]
     assert len(steps) < 70 and {332, 1000} <= {*steps} and steps == sorted(steps)
-
-
-@pytest.mark.parametrize(("value", "words"), [(1_500_000, "1.5M"), (20_000, "20k"), (0.25, "0.25"),
-                                              (0, "0"), (3.1e9, "3.1B")])
-def test_numbers_of_axes_are_short(value: float, words: str) -> None:
-    assert short(value) == words
 
 
 def _luminance(colour: str) -> float:

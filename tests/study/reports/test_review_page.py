@@ -4,7 +4,7 @@ import json
 from html.parser import HTMLParser
 
 from bmtools.records import Record
-from bmtools.study.reports.review_page import render_review_page, write_review_page
+from bmtools.study.reports.review_page import render_review_page
 from bmtools.translation.projection.confidence import Vote
 from bmtools.translation.projection.documents import pair_document
 from bmtools.translation.projection.pairs import Projection
@@ -59,10 +59,3 @@ def test_the_page_says_nothing_to_the_network():
     text = render_review_page([])
     assert "default-src 'none'" in text
     assert "http" not in text.replace("http-equiv", "")
-
-
-def test_the_same_items_give_the_same_bytes(tmp_path):
-    paths = [tmp_path / name for name in ("a.html", "b.html")]
-    for path in paths:
-        write_review_page(some_items(), path, "en", "it")
-    assert paths[0].read_bytes() == paths[1].read_bytes() != b""
