@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bmtools.io.output import new_file
 from bmtools.study.reports.drawing import PALE, SERIES, written_figure
@@ -173,8 +173,9 @@ def dot_chart(title: str, unit: str, rows: Sequence[str],
             offset = ((number + 0.5) / len(series) - 0.5) * crowd / room
             points = [(row + offset, one) for row, one in enumerate(values) if one is not None]
             colour = SERIES[number % len(SERIES)]
-            bars = [(row, *one[1:]) for row, one in points if one.low is not None]
-            axes.hlines(*_columns(bars, 3), color=colour, linewidth=1.6)
+            for row, one in points:
+                if one.low is not None and one.high is not None:
+                    axes.hlines(row, one.low, one.high, color=colour, linewidth=1.6)
             [handles[key]] = axes.plot(
                 [one.value for _, one in points], [row for row, _ in points], color=colour,
                 marker=_MARKERS[number % len(_MARKERS)], linestyle="", markersize=5)
@@ -208,19 +209,20 @@ def line_chart(title: str, axis: tuple[str, str], curves: Mapping[str, Curve], l
     def draw(axes: Axes) -> dict[str, Artist]:
         handles: dict[str, Artist] = {}
         if joined:
-            points = [point for curve in curves.values() for point in curve.points]
-            axes.plot(*_columns(points, 2), color=PALE, linewidth=1)
+            axes.plot(*_coordinates(point for curve in curves.values() for point in curve.points),
+                      color=PALE, linewidth=1)
         if diagonal:
             axes.plot((0, 1), (0, 1), color=PALE, linestyle="--", linewidth=1)
         for number, (key, curve) in enumerate(curves.items()):
             colour = SERIES[number % len(SERIES)]
             [handles[key]] = axes.plot(
-                *_columns(curve.points, 2), color=colour, linewidth=1.6,
+                *_coordinates(curve.points), color=colour, linewidth=1.6,
                 marker=_MARKERS[number % len(_MARKERS)],
                 markevery=max(1, len(curve.points) // 8))
-            bars = [(point.x, *point[2:]) for point in curve.points if point.low is not None]
-            axes.vlines(*_columns(bars, 3), color=colour, linewidth=1.6)
-            axes.plot(*_columns(curve.marks, 2), color=colour, marker="x", linestyle="",
+            for point in curve.points:
+                if point.low is not None and point.high is not None:
+                    axes.vlines(point.x, point.low, point.high, color=colour, linewidth=1.6)
+            axes.plot(*_coordinates(curve.marks), color=colour, marker="x", linestyle="",
                       markersize=5.5, markeredgewidth=1.6)
             for border in curve.borders:
                 axes.axvline(border, color=colour, linewidth=1, linestyle=(0, (2, 2)))
@@ -242,9 +244,9 @@ def line_chart(title: str, axis: tuple[str, str], curves: Mapping[str, Curve], l
         _PLOT + _LEGEND * len(curves) * (len(curves) > 1), draw)
 
 
-def _columns(rows: Sequence[tuple[Any, ...]], number: int) -> list[Any]:
-    """Turn rows into their first columns, which are empty where there are no rows."""
-    return [[row[column] for row in rows] for column in range(number)]
+def _coordinates(points: Iterable[Point]) -> tuple[list[float], list[float]]:
+    pairs = [(point.x, point.y) for point in points]
+    return [x for x, _ in pairs], [y for _, y in pairs]
 
 
 def _scale(axes: Axes, log: bool) -> None:
