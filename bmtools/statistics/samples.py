@@ -30,7 +30,7 @@ from bmtools.statistics.settings import StatisticsConfig
 _RELATIVE_ERROR = 1e-13  # variance below this share of the squares is rounding
 
 Measure = Callable[[np.ndarray], Values]
-"""Computes metrics from totals of counts, (draws, ...)."""
+"""Computes metrics from totals of counts, (draws, ...), or from weights of documents."""
 _ROUNDING = 1e-10  # of a difference: far more than sums lose, far less than models differ by
 
 
@@ -55,9 +55,13 @@ class Sample:
         """Compute the metrics of documents that count as often as (draws, documents) weights."""
         return self.measure(np.tensordot(weights, self.counts, 1))
 
-    def joined(self, other: Sample) -> Sample:
-        """Put another sample's documents behind one's own."""
-        return Sample(np.concatenate([self.counts, other.counts]), self.measure)
+    def exchange(self, other: Sample) -> Measure:
+        """Make the function that computes the metrics with some documents of another sample.
+
+        Its argument is (draws, documents), 1 for those of the other one and 0 for one's own.
+        """
+        totals, changes = self.counts.sum(axis=0), other.counts - self.counts
+        return lambda weights: self.measure(totals + np.tensordot(weights, changes, 1))
 
     def metrics(self) -> dict[str, float]:
         """Compute the metrics of all documents."""
@@ -86,13 +90,14 @@ class PairSample(Sample):
         return {"pearson": pearson(gold, predicted, weights[:, owners]),
                 "spearman": spearman(gold, predicted, weights[:, owners])}
 
-    def joined(self, other: Sample) -> Sample:
-        """Put another sample's documents behind one's own."""
+    def exchange(self, other: Sample) -> Measure:
+        """Make the function that computes the metrics with some documents of another sample."""
         assert isinstance(other, PairSample)
         gold, predicted, owners = (np.concatenate(both) for both in zip(
             self.items, other.items, strict=True))
         owners[len(self.items[2]):] += self.documents
-        return PairSample(gold, predicted, owners, self.documents + other.documents)
+        joined = PairSample(gold, predicted, owners, self.documents + other.documents)
+        return lambda weights: joined.measure_weighted(np.hstack([1 - weights, weights]))
 
 
 class Estimate(NamedTuple):
@@ -197,7 +202,10 @@ def _difference(models: Sequence[Sequence[Sample]], weights: np.ndarray) -> Valu
 
 
 def _mean(seeds: Sequence[Sample], weights: np.ndarray) -> Values:
-    found = [seed.measure_weighted(weights) for seed in seeds]
+    return _average([seed.measure_weighted(weights) for seed in seeds])
+
+
+def _average(found: Sequence[Values]) -> Values:
     return {name: np.mean([values[name] for values in found], axis=0) for name in found[0]}
 
 
@@ -207,18 +215,18 @@ def _p_values(first: Sequence[Sample], second: Sequence[Sample],
     [units] = np.nonzero(_counted([first, second]))
     if not settings.resamples or len(units) < 2:
         return {}
-    pairs = zip(first, second, strict=True) if len(first) == len(second) \
-        else product(first, second)
-    both = [one.joined(other) for one, other in pairs]
+    pairs = [*(zip(first, second, strict=True) if len(first) == len(second)
+               else product(first, second))]
+    lefts = [one.exchange(other) for one, other in pairs]
+    rights = [other.exchange(one) for one, other in pairs]
     documents = first[0].documents
 
     def differences(exchanged: np.ndarray) -> Values:
         weights = np.zeros((len(exchanged), documents))
         weights[:, units] = exchanged
-        kept = 1 - weights
-        one, other = (_mean(both, np.hstack(sides))
-                      for sides in ((kept, weights), (weights, kept)))
-        return {name: values - other[name] for name, values in one.items()}
+        left, right = (_average([measure(weights) for measure in side])
+                       for side in (lefts, rights))
+        return {name: values - right[name] for name, values in left.items()}
 
     sizes = [_mean(seeds, np.ones((1, documents))) for seeds in (first, second)]
     least = {name: abs(float(value - sizes[1][name][0])) - _ROUNDING * max(
