@@ -174,13 +174,6 @@ def make_folds(records: Sequence[Record], config: SplitConfig) -> Iterator[dict[
     yield from _folds(_in_order(records, _choose_parts(records, config)))
 
 
-def _choose_parts(records: Sequence[Record], config: SplitConfig) -> list[str]:
-    """Choose a part for each record."""
-    groups = _groups(records, config.together)
-    part_of = _assign(records, groups, config)
-    return [part_of[group] for group in groups]
-
-
 def _groups(records: Sequence[Record], together: str) -> list[str]:
     """Name the group of each record: documents that share a text or question are one."""
     if together == "documents":
@@ -200,20 +193,22 @@ def _groups(records: Sequence[Record], together: str) -> list[str]:
     return [leader(("document", document_of(record)))[1] for record in records]
 
 
-def _assign(records: Sequence[Record], groups: Sequence[str],
-            config: SplitConfig) -> dict[str, str]:
-    """Choose a part for each group."""
+def _choose_parts(records: Sequence[Record], config: SplitConfig) -> list[str]:
+    """Choose a part for each record, the same for all of a group."""
     def drawn(group: str) -> bytes:
         return blake2b(f"{config.seed}\0{group}".encode()).digest()
 
+    groups = _groups(records, config.together)
     values: dict[str, Counter[str]] = {group: Counter() for group in sorted(set(groups), key=drawn)}
     sizes = config.sizes(len(values))
     if config.stratify:
         for record, group in zip(records, groups, strict=True):
             values[group].update(values_of(record, config.stratify))
-        return _stratified(values, sizes)
-    names = [name for name, size in sizes.items() for _ in range(size)]
-    return dict(zip(values, names, strict=True))
+        part_of = _stratified(values, sizes)
+    else:
+        names = [name for name, size in sizes.items() for _ in range(size)]
+        part_of = dict(zip(values, names, strict=True))
+    return [part_of[group] for group in groups]
 
 
 def _stratified(values: Mapping[str, Counter[str]], sizes: Mapping[str, int]) -> dict[str, str]:

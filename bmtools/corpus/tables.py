@@ -134,13 +134,14 @@ def _record(row: Sequence[str], columns: Mapping[str, int], others: Mapping[str,
         meta["document"] = value["document"]
     record = Record(id=value.get("id") or own_id, text=value["text"], place=place)
     record |= {key: value[key] for key in ("text_pair", "question") if value.get(key)}
-    try:
-        if "label" in value:
-            record["label"] = _named(value["label"], config.labels)
-        if "score" in value:
-            record["score"] = _number(value["score"])
-    except ValueError as error:
-        raise RecordError(place, str(error), list(row)) from error
+    if "label" in value:
+        label, names = value["label"], config.labels
+        if not label or (names and label not in names):
+            raise RecordError(place, f"found the label {label!r}, expected "
+                                     f"{' or '.join(names) or 'the name of a class'}", list(row))
+        record["label"] = names.get(label, label)
+    if "score" in value:
+        record["score"] = _number(value["score"], place, row)
     if "labels" in value:
         parts = map(str.strip, value["labels"].split(config.labels_separator))
         record["labels"] = list(dict.fromkeys(filter(None, parts)))
@@ -149,23 +150,11 @@ def _record(row: Sequence[str], columns: Mapping[str, int], others: Mapping[str,
     return record
 
 
-def _named(value: str, names: Mapping[str, str]) -> str:
-    """Translate a label by `label_names`.
-
-    Raises:
-        ValueError: it is empty, or not listed.
-    """
-    if not value or (names and value not in names):
-        raise ValueError(f"found the label {value!r}, expected "
-                         f"{' or '.join(names) or 'the name of a class'}")
-    return names.get(value, value)
-
-
-def _number(value: str) -> float:
+def _number(value: str, place: str, row: Sequence[str]) -> float:
     try:
         number = float(value)
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"found the score {value!r}, expected a number")
+        raise RecordError(place, f"found the score {value!r}, expected a number", list(row))
     return number

@@ -139,7 +139,7 @@ def _streamed(name: str, tags: Collection[str], chunks: Iterable[bytes],
 
 
 class _OwnDtd(etree.Resolver):
-    """DTD in place of those that files name, which are never read.
+    """DTD in place of those that files name, which are never read: HTML's and MathML's characters.
 
     Args:
         names: of the characters to declare; None for all, which takes longer than most articles.
@@ -149,7 +149,9 @@ class _OwnDtd(etree.Resolver):
         self._names = names
 
     def resolve(self, _url: str, _public_id: str, context: object) -> object:
-        return self.resolve_string(character_names(self._names), context)
+        known = _declarations()
+        names = known if self._names is None else sorted(self._names & known.keys())
+        return self.resolve_string("".join(map(known.__getitem__, names)), context)
 
 
 def _names_in(content: bytes) -> frozenset[str] | None:
@@ -164,17 +166,6 @@ def _declarations() -> dict[str, str]:
     return {name: f'<!ENTITY {name[:-1]} "{"".join(map(_reference, characters))}">'
             for name, characters in html5.items()
             if name.endswith(";") and name not in _XML_NAMES}
-
-
-def character_names(names: frozenset[str] | None = None) -> str:
-    """Declare the names of characters in HTML, which include MathML's, as a DTD.
-
-    Args:
-        names: as `beta;`, of those to declare; None for all.
-    """
-    declared = _declarations()
-    return "".join(declared.values() if names is None else (
-        declared[name] for name in sorted(names & declared.keys())))
 
 
 def _reference(character: str) -> str:

@@ -85,7 +85,7 @@ class ContextSample:
         for start, line, hits in self.reservoir.sampled():
             record = msgspec.json.decode(line)
             text, name = record["text"], record["id"]
-            spans = _sentence_spans(text, record, self._config)
+            spans = stretch_spans(text, record.get("lang") or self._config.lang)
             begins = [begin for begin, _ in spans]
             targets: dict[Span, list[JsonObject]] = {}
             for first, last, word in hits:
@@ -216,7 +216,7 @@ class BlockFinder:
             is_first = before < begin and end <= stop and not self._is_long[word]
             if not is_first:
                 if (begin, stop) not in sentences:
-                    spans = _sentence_spans(text[begin:stop], record, self._config)
+                    spans = stretch_spans(text[begin:stop], record.get("lang") or self._config.lang)
                     sentences[begin, stop] = [(begin + first, begin + last)
                                               for first, last in spans]
                 is_first = any(first <= start and end <= last and before < first
@@ -241,11 +241,6 @@ class BlockFinder:
         if len(lowest) == self._config.max_sentences:
             self._limits[word] = -lowest[0]
         return True
-
-
-def _sentence_spans(text: str, record: JsonObject, config: ContextConfig) -> list[Span]:
-    """Find the sentences of a stretch of a record, in code points."""
-    return stretch_spans(text, record.get("lang") or config.lang)
 
 
 def _previous(matches: Matches) -> np.ndarray:

@@ -116,9 +116,6 @@ class Cleaner:
                 return Cleaned(record, changes, rule, found)
         if self._action == "keep":
             return Cleaned(record, changes)
-        return self._with_personal_data(record, changes)
-
-    def _with_personal_data(self, record: Record, changes: Counter[str]) -> Cleaned:
         edited = _edited(record, self._personal_data.mask)
         personal = sum((one.counts for one in edited.values()), Counter[str]())
         changes += personal

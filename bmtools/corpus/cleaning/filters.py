@@ -63,18 +63,14 @@ def text_filters(config: FilterConfig) -> dict[str, Filter]:
         if limit:
             filters[name] = partial(_measured, measure, is_right, limit)
     if config.languages:
-        filters["languages"] = partial(_other_language, _known_languages(config.languages))
+        require_extra("py3langid", setting("languages"), "cleaning")
+        languages = {one.strip() for one in config.languages.split(",") if one.strip()}
+        for one in languages - {DECLARED}:
+            if one not in load_identifier().labels:
+                raise BmtoolsError(f"{setting('languages')}: found {one!r}, which py3langid does "
+                                   f"not know, expected codes such as en or {DECLARED}")
+        filters["languages"] = partial(_other_language, languages)
     return filters
-
-
-def _known_languages(listed: str) -> set[str]:
-    require_extra("py3langid", setting("languages"), "cleaning")
-    languages = {one.strip() for one in listed.split(",") if one.strip()}
-    for one in languages - {DECLARED}:
-        if one not in load_identifier().labels:
-            raise BmtoolsError(f"{setting('languages')}: found {one!r}, which py3langid does not "
-                               f"know, expected codes such as en or {DECLARED}")
-    return languages
 
 
 @lru_cache(1)  # two filters look at one text after the other

@@ -67,16 +67,12 @@ class SampleConfig(Settings, title="A sample"):
             ValueError: something else than amounts, or one twice.
         """
         unit = next(unit for unit in UNITS if getattr(self, unit))
-        rungs = sorted((Rung(_name(text, unit), parse_amount(text, unit), unit)
+        end = "" if unit == "size" else f"-{unit}"
+        rungs = sorted((Rung(text.strip().replace(" ", "") + end, parse_amount(text, unit), unit)
                         for text in getattr(self, unit).split(",")), key=lambda one: one.amount)
         require(len({rung.amount for rung in rungs}) == len(rungs), unit,
                 repr(getattr(self, unit)), "each amount once")
         return rungs
-
-
-def _name(text: str, unit: str) -> str:
-    name = text.strip().replace(" ", "")
-    return name if unit == "size" else f"{name}-{unit}"
 
 
 def parse_amount(text: str, unit: str) -> float:

@@ -47,7 +47,8 @@ def brat_records(names: Iterable[str], tally: Tally) -> Iterator[Record]:
     # Read as they come: an archive is closed behind its last file.
     contents = ((name, read_raw(name)) for name in set_files(_with_partners(names), _TEXT,
                                                               _ANNOTATION))
-    for stem, group in groupby(contents, key=lambda pair: _stem(pair[0])):
+    for stem, group in groupby(contents, key=lambda pair: pair[0][
+            :pair[0].rindex(member_ending(pair[0]))]):
         files = {member_ending(name): (name, content) for name, content in group}
         if _TEXT not in files:
             raise DataError(f"{source_name(files[_ANNOTATION][0])}: found no {_TEXT} beside it, "
@@ -71,10 +72,6 @@ def _with_partners(names: Iterable[str]) -> Iterator[str]:
         else:
             found[name] = None
     yield from found
-
-
-def _stem(name: str) -> str:
-    return name[:name.rindex(member_ending(name))]
 
 
 def _record(name: str, text: str, annotation_name: str, annotations: str, tally: Tally) -> Record:

@@ -61,7 +61,12 @@ def i2b2_2010_records(names: Iterable[str], tally: Tally) -> Iterator[Record]:
 
 def _record_2010(stem: str, files: dict[str, tuple[str, str]], tally: Tally) -> Record:
     name, text = files[_TEXT]
-    tokens = _tokens(text)
+    tokens: list[list[Span]] = []  # of every line
+    start = 0
+    for line in text.split("\n"):
+        tokens.append([(start + one.start(), start + one.end())
+                       for one in re.finditer(r"\S+", line)])
+        start += len(line) + 1
     assertions = {_position(match): match[7]
                   for _, match, _ in _matches(files, _ASSERTION, _CONCEPTS, tally)}
     ids: dict[Position, str] = {}
@@ -94,16 +99,6 @@ def _matches(files: dict[str, tuple[str, str]], ending: str, pattern: re.Pattern
 def _position(match: re.Match[str], first: int = 1) -> Position:
     a, b, c, d = (int(match[number]) for number in range(first + 1, first + 5))
     return a, b, c, d
-
-
-def _tokens(text: str) -> list[list[Span]]:
-    """Find the tokens of every line."""
-    lines, start = [], 0
-    for line in text.split("\n"):
-        lines.append([(start + one.start(), start + one.end())
-                      for one in re.finditer(r"\S+", line)])
-        start += len(line) + 1
-    return lines
 
 
 def _mention_2010(match: re.Match[str], text: str, tokens: list[list[Span]], identity: str,

@@ -145,7 +145,8 @@ def squad_parts(records: Iterable[Record], counts: Counter[str] | None = None,
     """
     counts = Counter() if counts is None else counts
     before = '{"version": "v2.0", "data": ['
-    for title, article in groupby(_questions(records, reject), key=_title):
+    for title, article in groupby(_questions(records, reject), key=lambda record: record.get(
+            "title") or record.get("meta", {}).get("document") or ""):
         paragraphs = []
         for text, group in groupby(article, key=lambda record: record["text"]):
             questions = [_question(record) for record in group]
@@ -156,10 +157,6 @@ def squad_parts(records: Iterable[Record], counts: Counter[str] | None = None,
         yield before + json.dumps({"title": title, "paragraphs": paragraphs}, ensure_ascii=False)
         before = ",\n"
     yield "]}\n" if before == ",\n" else f"{before}]}}\n"
-
-
-def _title(record: Record) -> str:
-    return record.get("title") or record.get("meta", {}).get("document") or ""
 
 
 def _questions(records: Iterable[Record], reject: Reject) -> Iterator[Record]:

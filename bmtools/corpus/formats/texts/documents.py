@@ -47,16 +47,11 @@ def file_id(file: str, name: str) -> str:
     """Name a file by its path in the folder or archive that was given, without its endings."""
     if file == name:
         return source_stem(file)
-    path = path_within(file, name)
-    parent, slash, _ = path.rpartition("/")
-    return parent + slash + source_stem(path)
-
-
-def path_within(file: str, name: str) -> str:
-    """Return the path of a file in the folder or archive that was given, however it is spelled."""
     path, outer = Path(source_name(file)), Path(source_name(name))
-    return source_name(file) if path == outer or not path.is_relative_to(outer) else str(
+    within = source_name(file) if path == outer or not path.is_relative_to(outer) else str(
         path.relative_to(outer))
+    parent, slash, _ = within.rpartition("/")
+    return parent + slash + source_stem(within)
 
 
 def file_error(file: str, error: DataError) -> RecordError:

@@ -46,8 +46,10 @@ def json_objects(names: Iterable[str], shape: type[Shape],
                 size += len(line)
                 check_record_size(size, source_name(name))
             found = whole_json("\n".join(held), name, "objects")
-            yield from _converted(found if isinstance(found, list) else [found], name, shape,
-                                  reject)
+            for number, one in enumerate(found if isinstance(found, list) else [found], 1):
+                place = f"{source_name(name)} ({number})"
+                with Tally(None, reject).rejecting():
+                    yield f"{source_stem(name)}:{number}", place, converted(one, shape, place)
             continue
         for number, line in chain(first, lines):
             place = f"{source_name(name)}:{number}"
@@ -57,14 +59,6 @@ def json_objects(names: Iterable[str], shape: type[Shape],
                 reject(RecordError(place, _fault(line, error), line))
                 continue
             yield f"{source_stem(name)}:{number}", place, content
-
-
-def _converted(found: list[object], name: str, shape: type[Shape],
-               reject: Reject) -> Iterator[tuple[str, str, Shape]]:
-    for number, one in enumerate(found, 1):
-        place = f"{source_name(name)} ({number})"
-        with Tally(None, reject).rejecting():
-            yield f"{source_stem(name)}:{number}", place, converted(one, shape, place)
 
 
 def _fault(line: str, error: Exception) -> str:

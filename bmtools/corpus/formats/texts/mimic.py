@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from bmtools.corpus.formats.settings import TableConfig
@@ -86,7 +86,8 @@ def _notes(name: str, reject: Reject) -> Iterator[tuple[_Release, str, dict[str,
     for place, row in table_rows(name, _TABLE):
         if release is None:
             header = [column.lower() for column in row]
-            release = release_of(header)
+            release = next((one for one in _RELEASES
+                            if {one.id, one.kind, "text"} <= set(header)), None)
             if release is None:
                 raise DataError(
                     f"{source_name(name)}:1: found the columns {', '.join(row)[:80]}, expected "
@@ -97,12 +98,6 @@ def _notes(name: str, reject: Reject) -> Iterator[tuple[_Release, str, dict[str,
                                       "first line; a quote may be missing or too many", row))
         else:
             yield release, place, dict(zip(header, row, strict=True))
-
-
-def release_of(columns: Collection[str]) -> _Release | None:
-    """Find the release of a file by the names of its columns, in lower case."""
-    return next((release for release in _RELEASES
-                 if {release.id, release.kind, "text"} <= set(columns)), None)
 
 
 def _record(release: _Release, note: dict[str, str], kind: str, marks: str | None,

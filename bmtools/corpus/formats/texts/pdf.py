@@ -136,12 +136,17 @@ def paragraphs(pages: Sequence[str], counts: Counter[str]) -> list[tuple[int, st
     Returns:
         the texts, each after the number of the page that it begins on, from 1.
     """
-    lines = [[_plain(line) for line in page.split("\n")] for page in pages]
+    # Ligatures become letters, control characters go, and single blanks are between words.
+    lines = [[" ".join(line.translate(_PLAIN).split()) for line in page.split("\n")]
+             for page in pages]
     kept = _without_running(lines, counts)
     found: list[tuple[int, list[str]]] = []
-    words = _words(kept)
+    # Words at ends and starts of lines may be parts.
+    words = Counter(word for page in kept for line in page
+                    for word in _WORD.findall(line.lower())[:-1])
     for number, page in enumerate(kept, 1):
-        usual, before = _usual_length(page), ""
+        lengths = sorted(len(line) for line in page if line)
+        usual, before = lengths[int(len(lengths) * 0.8)] if lengths else 0, ""
         for line in page:
             if line and found and _goes_on(before, line, usual, found[-1], number):
                 _join(found[-1][1], line, words, counts)
@@ -149,11 +154,6 @@ def paragraphs(pages: Sequence[str], counts: Counter[str]) -> list[tuple[int, st
                 found.append((number, [line]))
             before = line
     return [(number, "".join(parts)) for number, parts in found]
-
-
-def _plain(line: str) -> str:
-    """Write ligatures as letters, drop control characters, set single blanks between words."""
-    return " ".join(line.translate(_PLAIN).split())
 
 
 def _without_running(pages: Sequence[list[str]], counts: Counter[str]) -> list[list[str]]:
@@ -196,11 +196,6 @@ def _keys(line: str, page: int) -> Iterator[str]:
             yield f"{line[:found.start()]}\0{int(found[0]) - page}{line[found.end():]}"
 
 
-def _usual_length(page: Sequence[str]) -> int:
-    lengths = sorted(len(line) for line in page if line)
-    return lengths[int(len(lengths) * 0.8)] if lengths else 0
-
-
 def _goes_on(before: str, line: str, usual: int, last: tuple[int, list[str]], page: int) -> bool:
     """Tell whether a line belongs to the paragraph before it."""
     end = last[1][-1]
@@ -234,9 +229,3 @@ def _is_one_word(first: str, second: str, words: Counter[str]) -> bool:
         return True
     is_compound = words[f"{first}-{second}"] or (words[first] and words[second])
     return not is_compound
-
-
-def _words(pages: Sequence[Sequence[str]]) -> Counter[str]:
-    """Count the words within lines; those at ends and starts may be parts."""
-    return Counter(word for page in pages for line in page
-                   for word in _WORD.findall(line.lower())[:-1])

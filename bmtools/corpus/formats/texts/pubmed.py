@@ -196,7 +196,7 @@ def _meta(citation: _Citation) -> JsonObject:
         "book": plain(book.get("BookTitle")) or plain(book.get("Title")),
         "year": _year(journal.get("JournalIssue"), book.get("PubDate"),
                       article_parts.get("ArticleDate")),
-        "date_revised": _date(parts.get("DateRevised")),
+        "date_revised": "-".join(text.zfill(2) for text in _texts(parts.get("DateRevised", ()))),
         "doi": ids.get("doi"),
         "pmcid": ids.get("pmc"),
         "languages": [two_letters(code) for code in _texts(article.iterchildren("Language"))],
@@ -221,11 +221,6 @@ def _year(*dates: Element | None) -> int | None:
             if year := _YEAR.search(place.text or ""):
                 return int(year[0])
     return None
-
-
-def _date(date: Element | None) -> str:
-    """Return a date as in ISO 8601."""
-    return "" if date is None else "-".join(text.zfill(2) for text in _texts(date))
 
 
 def _ids(citation: _Citation, book: dict[str, Element]) -> dict[str, str]:
