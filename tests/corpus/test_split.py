@@ -95,18 +95,6 @@ def test_sizes_that_do_not_fit(settings: Line, fault: str) -> None:
         SplitConfig(**settings).sizes(10)
 
 
-def test_strata(divide) -> None:
-    labels = "aaaaaabbbc"  # of documents; c is rare
-    report = divide(sentences(300, labels), stratify="label", ratios="0.7,0.1,0.2")
-    totals = Counter(record["label"] for record in sentences(300, labels))
-    assert report["documents"] == {"train": 210, "dev": 30, "test": 60}
-    for part, share in (("train", .7), ("dev", .1), ("test", .2)):
-        for label, total in totals.items():
-            assert abs(report["label"][part][label] - share * total) <= 3  # a document has 1 to 3
-    plain = divide(sentences(300, labels), out="plain")
-    assert "label" not in plain
-
-
 def test_strata_of_several_labels_are_nearer_than_chance(divide, tmp_path: Path) -> None:
     draw = random.Random(2)
     records = [{"id": str(number), "text": f"t{number}", "labels": sorted(

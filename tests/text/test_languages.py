@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bmtools.text.languages import nllb_code, primary_language, three_letters, two_letters
+from bmtools.text.languages import nllb_code, three_letters, two_letters
 
 # ISO 639-2 (bibliographic form) to ISO 639-1, for the languages that PubMed names.
 PUBMED = """
@@ -47,8 +47,3 @@ def test_two_letters_become_three_with_a_script(short: str, code: str) -> None:
     ("xx", "xx", "xx_Latn"), ("no language", "no language", "no language_Latn")])
 def test_regions_are_ignored_and_unknown_codes_stay(code: str, three: str, nllb: str) -> None:
     assert (three_letters(code), nllb_code(code)) == (three, nllb)
-
-
-def test_primary_languages() -> None:
-    assert [primary_language(code) for code in ("it", "it-IT", "PT_br", "eng")] == [
-        "it", "it", "pt", "eng"]

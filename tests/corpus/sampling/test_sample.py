@@ -189,15 +189,3 @@ def test_the_rest_is_what_is_not_sampled(run: Any, records: list[dict[str, Any]]
     assert len(held_out) == 30
     assert [one for one in records if one in held_out] == held_out
     assert [one for one in records if one not in held_out] == others
-
-
-@pytest.mark.data
-def test_the_ladder_of_a_real_corpus(data: Path) -> None:
-    """Rungs as BioBIT's, a thousandth of their size, of 7,752 abstracts."""
-    paths = [data / "en/corpus/pubmed-drug-reviews.jsonl.gz"]
-    samples = ladder(*paths, size="100kB,300kB,1MB,10MB")
-    totals = [sum(map(size, sample)) for sample in samples]
-    longest = max(map(size, samples[-1]))
-    for total, bound in zip(totals, (10 ** 5, 3 * 10 ** 5, 10 ** 6, 10 ** 7), strict=True):
-        assert bound - longest < total <= bound
-    assert ids(samples)[0] < ids(samples)[1] < ids(samples)[2] < ids(samples)[3]

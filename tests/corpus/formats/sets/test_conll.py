@@ -52,10 +52,6 @@ def test_sentences_ids_and_separators(write) -> None:
     assert found(second) == [("😀 x", "X")]
 
 
-DOCUMENTS = ("-DOCSTART- (12)\n\na O\n\nb B\nc I\n\n-DOCSTART- -X- -X- O\nd B\n"
-             "-DOCSTART-\n\n-DOCSTART- 15\ne O\n")
-
-
 @pytest.mark.parametrize(("bad", "message"), [
     ("word", "found 1 column in 'word', expected 2 or more"),
     ("\tO", "found nothing in column 1, expected a token"),
@@ -163,13 +159,3 @@ def test_real_entities_agree_with_seqeval(data: Path, name: str) -> None:
     kept = [sentence for sentence in sentences if sentence]
     for record, rows in zip(conll_records([str(data / name)]), kept, strict=True):
         assert_as_seqeval(record, [row[-1] for row in rows], [row[0] for row in rows])
-
-
-@pytest.mark.data
-def test_three_editions_of_one_set_agree(data: Path) -> None:
-    where = data / "en/ner/NCBI-disease"
-    config = ConllConfig(default_type="Disease")
-    texts = [[(record["text"], record["entities"])
-              for record in conll_records([str(where / name)], config)]
-             for name in ("test.tsv", "conll4-test.txt", "iobes-test.tsv")]
-    assert texts[0] == texts[1] == texts[2]
