@@ -16,7 +16,6 @@ from bmtools.errors import CheckpointError
 from bmtools.io import passes
 from bmtools.io.passes import opened_run, run_directory
 from bmtools.records import Record
-from bmtools.status import watching_status
 from bmtools.translation import run as run_module
 from bmtools.translation.cache import DATABASE, SentenceCache
 from bmtools.translation.documents import translate_records
@@ -258,20 +257,6 @@ def test_parts_one_after_the_other_are_the_whole(
     outcome = run(*memory, "-", "--part", "1/2")
     assert outcome.code == 2
     assert "--part 1/2: found a pipe, expected files" in outcome.err
-
-
-@pytest.mark.usefixtures("all_kept")
-def test_the_status_has_the_number_of_records_and_the_sentences(
-        run: Callable[..., Any], memory: tuple[str, ...], write_lines: Callable[..., Path],
-        tmp_path: Path) -> None:
-    source = write_lines("in.jsonl", {"id": "a", "text": "Pain. Fever."},
-                         {"id": "b", "text": "Pain."})
-    seen: list[tuple[Any, ...]] = []
-    with watching_status(lambda status: seen.append(
-            (status.activity, status.done, status.total, status.figures.get("sentences")))):
-        assert run(*memory, source, "-o", tmp_path / "out").code == 0
-    assert [one[1:] for one in seen if one[0] == "translating"] == \
-        [(0, 2, 0), (1, 2, 2), (2, 2, 2)]
 
 
 def test_what_is_translated_is_kept_where_a_bad_record_ends_a_run(

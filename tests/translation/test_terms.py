@@ -65,24 +65,10 @@ def test_a_sentence_whose_placeholder_comes_twice_is_flagged() -> None:
     assert translator.counts["terms_lost"] == 1
 
 
-def test_an_untranslatable_sentence_is_left_to_others() -> None:
-    engine = Letters()
-    engine.translate = lambda sentences, attempt=0: [  # type: ignore[method-assign]
-        Translation("", fault="no end") for _ in sentences]
-    translator = ProtectedTranslator(engine, TermFinder({"pain": "dolore"}))
-    assert translator.translate(["pain"]) == [Translation("", fault="no end")]
-
-
-def test_terms_come_from_files(tmp_path: Path) -> None:
-    glossary, protected = tmp_path / "terms.tsv", tmp_path / "names.txt"
-    glossary.write_text("it\ten\ndolore\tpain\n", encoding="utf-8")
-    protected.write_text("Mayo Clinic\n\n", encoding="utf-8")
-    finder = load_terms(TermConfig(glossary, protected), "en", "it")
-    assert _found(finder, "3 in pain at Mayo Clinic") == [
-        ("pain", "dolore"), ("Mayo Clinic", "Mayo Clinic")]
-    protected.write_text("\n")
+def test_a_list_without_terms_is_named(tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_text("\n")
     with pytest.raises(DataError, match=r"names.txt: found no terms, expected one a line"):
-        load_terms(TermConfig(protect=protected), "en", "fr")
+        load_terms(TermConfig(protect=tmp_path / "names.txt"), "en", "fr")
 
 
 def test_records_are_translated_with_terms(tmp_path: Path,

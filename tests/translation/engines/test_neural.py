@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -55,15 +54,3 @@ def test_parts_join_as_one_sentence() -> None:
     assert join_clauses(["a,", "B"], [Translation("一"), Translation("二")], "zh").text == "一二"
     failed = join_clauses(["a", "b"], [Translation("A"), Translation("", fault="no end")], "it")
     assert (failed.text, failed.fault) == ("", "no end")
-
-
-def test_a_model_translates_long_sentences_by_clauses(marian: Path) -> None:
-    from bmtools.translation.engines.transformers_engine import TransformersTranslator
-
-    known = "The patient has a fever."
-    translator = TransformersTranslator(config(model=marian))
-    limit = len(translator.subwords.encode(known))
-    translator = TransformersTranslator(config(model=marian, max_source_tokens=limit))
-    [found] = translator.translate([f"{known} Fever is common."])
-    assert found.text == "Il paziente ha la febbre. La febbre è comune."
-    assert translator.counts["split"] == 1

@@ -113,18 +113,3 @@ def test_answers_go_to_their_places(run: Run, imported: Path, options: tuple[str
         assert max(len(places(record)) for record in records) > 1
         assert [one["answers"] for one in records if one["id"] == "none"] == [[]]
         assert "questions without an answer, kept as such: 1" in messages
-
-
-def test_a_translated_set_in_squad_form_is_read_as_it_was(run: Run, imported: Path) -> None:
-    records, _ = translate(run, imported, "--method", "exact", "--set", "translate_mentions=true")
-    exported, again = (imported.with_name(name) for name in ("fr.json", "again.jsonl"))
-    assert run("export", "squad", imported.with_name("translated.jsonl"), "-o", exported).code == 0
-    outcome = run("import", "squad", exported, "--lang", "fr", "-o", again)
-    assert outcome.code == 0 and "moved" not in outcome.err and "left out" not in outcome.err
-    assert [(one["id"], one["text"], one["question"], places(one)) for one in read(again)] == [
-        (one["id"], one["text"], one["question"], places(one)) for one in records]
-    flags = {question["id"]: question.get("is_impossible", False)
-             for article in json.loads(exported.read_text("utf-8"))["data"]
-             for paragraph in article["paragraphs"] for question in paragraph["qas"]}
-    assert [name for name, flag in flags.items() if flag] == [
-        one["id"] for one in records if not one["answers"]]
