@@ -146,22 +146,12 @@ def test_damage_is_never_taken_for_the_end(write, content: bytes, told: str) -> 
         texts(path)
 
 
-@pytest.mark.parametrize("reader", [texts, lambda path: set_texts(path)], ids=["corpus", "set"])
-def test_a_bomb_is_refused(tmp_path: Path, reader: Callable[[Path], object]) -> None:
+def test_a_bomb_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "bomb.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as opened:
         opened.writestr("a.xml", b"\n" * 1_100_000)
     with limiting_records(1), pytest.raises(DataError, match=r"a\.xml: found a file that unpacks"):
-        reader(path)
-
-
-def test_any_damage_is_read_or_refused(write) -> None:
-    for content in damaged(GOOD, (1, 4, 512)):
-        path = write("set.tar", content)
-        try:
-            texts(path)
-        except DataError as error:
-            assert str(path) in str(error)
+        texts(path)
 
 
 @pytest.fixture
@@ -189,7 +179,6 @@ def set_texts(source: Path | str) -> dict[str, list[str]]:
 def test_a_folder_and_its_zip_hold_the_same(folder: Path, archive: Path) -> None:
     for source in (folder, archive):
         assert set_texts(source) == {f"{source}/{name}": lines for name, lines in ALL.items()}
-        assert list(set_texts(f"{source}/b")) == [f"{source}/b/2.xml"]
     assert set_texts(f"{archive}/a/note.txt") == {f"{archive}/a/note.txt": ["x"]}
     assert archive_of(str(folder)) is None
     assert archive_of(f"{archive}/b/absent") == archive
@@ -231,12 +220,12 @@ def test_a_whole_text(folder: Path, tmp_path: Path) -> None:
         read_text(str(tmp_path / "bad"))
 
 
-def test_any_damage_of_a_zip_is_read_or_refused(archive: Path) -> None:
-    verdicts = set()
-    for content in damaged(archive.read_bytes(), (1, 4, 30)):
-        archive.write_bytes(content)
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+def test_any_damage_is_read_or_refused(write, archive: Path, kind: str) -> None:
+    path = write("bad.tar", GOOD) if kind == "tar" else archive
+    for content in damaged(path.read_bytes(), (1, 4, 30)):
+        path.write_bytes(content)
         try:
-            verdicts.add(bool(set_texts(archive)))
+            texts(path, ".xml", ".nxml")
         except DataError as error:
-            verdicts.add(str(archive) in str(error))
-    assert verdicts == {True}
+            assert str(path) in str(error)

@@ -13,7 +13,6 @@ import pytest
 from backports import zstd
 
 from bmtools.errors import BmtoolsError
-from bmtools.io import output as module
 from bmtools.io.failures import require_room
 from bmtools.io.output import is_special, new_file, open_output, temporary_file, write_records
 
@@ -148,13 +147,3 @@ def test_room_is_asked_for_where_a_directory_will_be(tmp_path: Path) -> None:
 def test_packed_files_have_checksums(tmp_path: Path) -> None:
     write_records(RECORDS, str(tmp_path / "a.zst"))
     assert (tmp_path / "a.zst").read_bytes()[4] & 4  # the frame header's flag
-
-
-def test_output_is_written_in_large_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                           ) -> None:
-    sizes: list[int] = []
-    monkeypatch.setattr(module.NamedFile, "write",
-                        lambda self, content: sizes.append(len(content)) or len(content))
-    write_records(({"id": str(number), "text": "x" * 100} for number in range(5000)),
-                  str(tmp_path / "a"))
-    assert len(sizes) < 20

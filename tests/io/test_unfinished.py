@@ -102,18 +102,6 @@ def test_what_another_machine_writes_stays(tmp_path: Path,
     assert list(tmp_path.iterdir()) == [paths["far"]], "this one has been started anew since"
 
 
-@pytest.mark.parametrize(("present", "content"), [(False, "old"), (True, "new")])
-def test_an_exchange_that_was_cut_short_goes_back(tmp_path: Path, present: bool,
-                                                  content: str) -> None:
-    target = tmp_path / "out"
-    hidden_path(target, "replaced").write_text("old")
-    if present:
-        target.write_text("new")
-    remove_abandoned(tmp_path, target)
-    assert target.read_text() == content
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
-
-
 def test_one_process_at_a_time(tmp_path: Path) -> None:
     target = tmp_path / "new" / "out"
     with reserved(target, target.parent):

@@ -14,7 +14,7 @@ from typing import Any
 from bmtools.io.json_files import NAME, read_manifest
 from bmtools.io.output import RECORD
 from bmtools.io.provenance.licence_names import licence_parts
-from bmtools.io.provenance.licences import UNKNOWN, licence_record
+from bmtools.io.provenance.licences import licence_record
 from bmtools.io.step import Step, versions_used
 from bmtools.io.unfinished import is_hidden
 from bmtools.records import JsonMapping, JsonObject
@@ -112,16 +112,9 @@ def without_places(value: Any) -> Any:
 
 
 def directory_licences(directory: Path) -> list[str]:
-    """Return the licences of a checkpoint, a vocabulary or shards by its manifest, or its card.
-
-    Manifests of older versions list those of the text alone, the base's are unknown then.
-    """
-    manifest = read_manifest(directory)
-    results = manifest.get("results", {})
-    found = licence_parts(manifest.get("licence", "")) or list(results.get("licences", ()))
-    if "licence" not in manifest and found and manifest.get("parents"):
-        found.append(UNKNOWN)
-    return found or licence_parts(card_licence(directory))
+    """Return the licences of a checkpoint, a vocabulary or shards by its manifest, or its card."""
+    return licence_parts(read_manifest(directory).get("licence", "")) \
+        or licence_parts(card_licence(directory))
 
 
 def card_licence(directory: Path) -> str:

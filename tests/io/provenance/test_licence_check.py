@@ -66,20 +66,16 @@ def test_a_run_stops_before_its_files_are_read(run: Run, tmp_path: Path) -> None
 
 
 def test_directories_by_manifest_or_card(tmp_path: Path) -> None:
-    base, older, own = (tmp_path / name for name in ("base", "older", "own"))
-    for directory in (base, older, own):
+    base, own = (tmp_path / name for name in ("base", "own"))
+    for directory in (base, own):
         directory.mkdir()
     (base / "README.md").write_text("---\nlicense: cc-by-sa-4.0\n---\n")
     assert directory_licences(base) == ["CC-BY-SA-4.0"]
-    content = {"command": "pretrain", "parents": {"model": "0"}, "results": {"licences": ["MIT"]}}
-    (older / "bmtools.json").write_text(json.dumps(content))
-    assert directory_licences(older) == ["MIT", "unknown"]  # the base's is not recorded
-    written = Manifest("pretrain", {}, "", parents=DirectoryHashes({"model": base, "old": older}),
+    written = Manifest("pretrain", {}, "", parents=DirectoryHashes({"model": base}),
                        licences={"text": ["CC0-1.0", ""]}).write(own)
-    assert written["licences"] == {"model": ["CC-BY-SA-4.0"], "old": ["MIT", "unknown"],
-                                   "text": ["CC0-1.0", "unknown"]}
-    assert written["licence"] == "CC-BY-SA-4.0 AND MIT AND unknown"
-    assert directory_licences(own) == ["CC-BY-SA-4.0", "MIT", "unknown"]
+    assert written["licences"] == {"model": ["CC-BY-SA-4.0"], "text": ["CC0-1.0", "unknown"]}
+    assert written["licence"] == "CC-BY-SA-4.0 AND unknown"
+    assert directory_licences(own) == ["CC-BY-SA-4.0", "unknown"]
 
 
 def test_all_inputs_are_compared() -> None:
