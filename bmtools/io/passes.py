@@ -57,7 +57,7 @@ from bmtools.errors import (
 from bmtools.io.directories import beside, discard_run
 from bmtools.io.failures import NamedFile, naming, reading
 from bmtools.io.json_files import parse_json
-from bmtools.io.output import encode_lines
+from bmtools.io.output import encode_lines, new_file
 from bmtools.io.parts import Part
 from bmtools.io.record_size import MEGABYTE
 from bmtools.io.step import Step
@@ -146,9 +146,7 @@ class ResumableRun:
         path = self.directory / _SETTINGS
         if not path.exists():
             settings = {**settings, "run": os.urandom(8).hex()}
-            with naming(self.output):
-                self.directory.mkdir(parents=True, exist_ok=True)
-                replace_whole(path, settings, self.output)
+            write_whole(path, settings)
         found = read_whole(path, JsonObject)
         for name, value in msgspec.to_builtins(settings).items():
             if name != "run" and found.get(name) != value:
@@ -234,7 +232,7 @@ class Stage:
         sizes = {name: file.tell() for name, file in self._files.items()}
         self.progress = Progress(inputs, input_hash, sizes, msgspec.to_builtins(counts),
                                  {"energy": self._run.step.energy()})
-        replace_whole(self.path(_PROGRESS), self.progress, self._run.output)
+        write_whole(self.path(_PROGRESS), self.progress)
 
     def rejecting(self, reject: Reject) -> Reject:
         """Reject again what was rejected; return a function that remembers what is."""
@@ -274,21 +272,10 @@ class Stage:
         return self._run.directory / (self._prefix + name)
 
 
-def replace_whole(path: Path, content: object, label: str) -> None:
-    """Replace a small JSON file in one step.
-
-    Args:
-        path: of the file.
-        content: what it gets.
-        label: name for messages where that fails.
-    """
-    partial = path.with_suffix(".new")
-    with naming(label):
-        with partial.open("wb") as stream:
-            stream.write(encode_lines([content]))
-            stream.flush()
-            os.fsync(stream.fileno())
-        partial.replace(path)
+def write_whole(path: Path, content: object) -> None:
+    """Write a small JSON file, which replaces an older one in one step."""
+    with new_file(path) as stream:
+        stream.write(encode_lines([content]))
 
 
 def read_whole(path: Path, shape: type[Any]) -> Any:
