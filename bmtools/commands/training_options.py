@@ -289,7 +289,7 @@ def run_training(step: CommandStep, model: ModelInit, data: DataConfig, config: 
         if not dry_run:
             print_metrics(step, with_cards(lines(), plan.output, kept_directory(plan.output)))
             return
-        [line] = print_results(step, lines(partial(forecast, processes=processes, sharded=shard)))
+        [line] = print_results(step, lines(partial(forecast, processes=processes)))
         for kind, start in (("notes", ""), ("warnings", "warning: ")):
             for text in line[kind]:
                 click.echo(f"bmtools: {start}{text}", err=True)

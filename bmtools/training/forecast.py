@@ -20,7 +20,6 @@ from bmtools.models.memory import GIB
 from bmtools.recipes.phases import Phase, Schedule
 from bmtools.records import JsonObject
 from bmtools.status import set_status
-from bmtools.training.checks import check_settings
 from bmtools.training.microbatch import StepMemory
 from bmtools.training.model_init import InitialModel
 from bmtools.training.plan import MAIN, REPLAY, DataConfig, TrainingPlan, runs_directory
@@ -35,7 +34,7 @@ _DIGITS = 4
 
 
 def forecast(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject: Reject,
-             processes: int = 1, sharded: bool = False) -> Iterator[JsonObject]:
+             processes: int = 1) -> Iterator[JsonObject]:
     """Time some steps of each phase and yield a forecast of the whole run; nothing is kept.
 
     The steps are real but for their learning rate, which is 0. Records are tokenized to a
@@ -45,14 +44,11 @@ def forecast(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject
     Args:
         plan, initial, data, reject: as for `train`; the output is not touched.
         processes: that will share the work; this one takes the share of one of them.
-        sharded: whether they will share weights too, which is checked but not tried.
 
     Raises:
         BmtoolsError: the run could not take its first step, or memory does not hold a single
             sequence.
     """
-    if sharded:
-        check_settings(plan, data, processes, sharded)
     with tempfile.TemporaryDirectory(prefix="bmtools-dry-run-") as directory:
         temporary = replace(plan, output=Path(directory) / "model", resume=False, overwrite=False)
         with prepare_run(temporary, initial, data, reject, processes) as run:

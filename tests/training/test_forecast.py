@@ -41,12 +41,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def look(corpus: Path, vocabulary: Path, tmp_path: Path) -> Callable[..., JsonObject]:
     """Look at phases of a small model: `look(phase, memory_gib=1.0)`."""
 
-    def call(*phases: Phase, processes: int = 1, sharded: bool = False,
-             replay: int = 0, **loop: Any) -> JsonObject:
+    def call(*phases: Phase, processes: int = 1, replay: int = 0, **loop: Any) -> JsonObject:
         plan = plan_of(tmp_path / "m", phases, replay, **loop)
         data = DataConfig({"text": (str(corpus),)}, {"replay": (str(corpus),)} if replay else {})
         [line] = pretrain_lines(plan, ModelInit(None, "bert-2x64", vocabulary), data, refuse,
-                                partial(forecast, processes=processes, sharded=sharded))
+                                partial(forecast, processes=processes))
         return line
 
     return call
@@ -117,7 +116,7 @@ def test_several_processes_are_not_guessed(look: Callable[..., JsonObject],
                                            toy_phase: Callable[..., Phase],
                                            machine: Callable[..., None]) -> None:
     machine(bf16=False)
-    found = look(toy_phase(2, BatchConfig(32, 8)), processes=4, sharded=True)
+    found = look(toy_phase(2, BatchConfig(32, 8)), processes=4)
     assert found["phases"][0]["micro_batch_size"] == 2
     assert found["phases"][0]["tokens_per_second"] > 0
     assert (found["phases"][0]["hours"], found["hours"], found["kwh"]) == (None, None, None)
@@ -125,8 +124,6 @@ def test_several_processes_are_not_guessed(look: Callable[..., JsonObject],
     assert "4 together were not measured" in warning
     with pytest.raises(BmtoolsError, match="found 8, expected a multiple of the 3 processes"):
         look(toy_phase(2, BatchConfig(32, 8)), processes=3)
-    with pytest.raises(BmtoolsError, match="optimizer: found muon, which does not go"):
-        look(toy_phase(2, BatchConfig(32, 8)), processes=2, sharded=True, optimizer="muon")
 
 
 def test_energy_is_that_of_one_board(look: Callable[..., JsonObject],
