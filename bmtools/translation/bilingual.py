@@ -5,19 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bmtools.corpus.xml_stream import xml_elements
 from bmtools.errors import DataError, setting
 from bmtools.io.sources import read_lines
 from bmtools.text.languages import primary_language
 
-if TYPE_CHECKING:
-    from lxml.etree import _Element as Element
-
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 # These contain code of the original format, not text.
-_CODE = frozenset(("bpt", "ept", "it", "ph", "ut", "sub"))
+_CODE = ("bpt", "ept", "it", "ph", "ut", "sub")
 
 
 def read_pairs(path: Path, source: str, target: str) -> Iterator[tuple[str, str]]:
@@ -79,20 +75,15 @@ def _is_language(cell: str) -> bool:
 
 
 def _tmx_pairs(path: Path, source: str, target: str) -> Iterator[tuple[str, str]]:
+    from lxml.etree import strip_elements
+
     for unit in xml_elements(str(path), ("tmx",), ("tu",)):
         found: dict[str, str] = {}
         for variant in unit.iterfind("tuv"):
             language = primary_language(variant.get(_LANG) or variant.get("lang") or "")
             segment = variant.find("seg")
             if segment is not None:
-                found.setdefault(language, " ".join("".join(_text_of(segment)).split()))
+                strip_elements(segment, *_CODE, with_tail=False)
+                found.setdefault(language, " ".join("".join(segment.itertext()).split()))
         if found.get(source) and found.get(target):
             yield found[source], found[target]
-
-
-def _text_of(element: Element) -> Iterator[str]:
-    yield element.text or ""
-    for child in element:
-        if child.tag not in _CODE:
-            yield from _text_of(child)
-        yield child.tail or ""

@@ -91,8 +91,7 @@ class RayTranslator(Translator):
         self._facts = self._facts or facts
         for name, value in self._facts.items():
             if facts[name] != value:
-                raise BmtoolsError(
-                    f"{setting('ray')}: a node has another engine ({name} {facts[name]!r}, "
-                    f"elsewhere {value!r}); install the same one")
+                raise BmtoolsError(f"{setting('ray')}: a node has another engine ({name} "
+                                   f"{facts[name]!r}, elsewhere {value!r}); install the same one")
         self.own_counts += counts
         return translations
