@@ -30,7 +30,6 @@ def command(step: CommandStep, paths: tuple[str, ...], title: str, output: str) 
     from bmtools.study.reports.report import write_report
 
     page = write_report(paths, output, title)
-    others = f"; skipped {count_of(page['skipped'], 'other files')}" if page["skipped"] else ""
     charts = count_of(page["charts"], "charts")
     finish(step, f"wrote {output}, {page['bytes'] / 1000:,.0f} kB with {charts}: "
-                 f"{', '.join(page['sections']).lower()}{others}")
+                 f"{', '.join(page['sections']).lower()}")

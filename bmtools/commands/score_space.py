@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import click
@@ -14,7 +15,6 @@ from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
-from bmtools.records import JsonObject
 from bmtools.scoring.settings import EmbeddingSpaceConfig, InferenceConfig
 from bmtools.status import counted
 
@@ -53,17 +53,12 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, models: tu
     with 95 % intervals over words, the change from the first checkpoint, the same by band, and a
     signature.
     """
-    from bmtools.scoring.embedding_space import compare_spaces, prepare_spaces
+    from bmtools.scoring.embedding_space import EmbeddingSpace, embedding_space
 
-    prepared = prepare_spaces(counted(records, "reading"), models, config, inference)
-    spaces = []
-
-    def score_each() -> Iterator[JsonObject]:
-        for line, space in compare_spaces(*prepared, config, inference):
-            spaces.append(space)
-            yield line
-
-    lines = print_results(step, score_each(), output)
+    spaces: list[EmbeddingSpace] = []
+    lines = print_results(step, embedding_space(
+        records, models, progress=partial(counted, activity="reading"), on_space=spaces.append,
+        **asdict(config), **asdict(inference)), output)
     if plot is not None:
         from bmtools.study.reports.report import plot_lines
         from bmtools.study.reports.space_plot import space_charts

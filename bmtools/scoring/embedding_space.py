@@ -5,7 +5,7 @@ The measures are in `space_metrics` and the sample of words in `space_sample`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from os import PathLike
@@ -100,6 +100,7 @@ class WordStatistics:
 
 def embedding_space(records: RecordSource, models: Models, *,
                     reject: Reject = refuse, progress: Progress[Record] = iter,
+                    on_space: Callable[[EmbeddingSpace], object] | None = None,
                     **settings: object) -> list[Line]:
     """Score how checkpoints spread words in space: `embedding_space("notes.jsonl", "bio")`.
 
@@ -108,29 +109,18 @@ def embedding_space(records: RecordSource, models: Models, *,
         models: directory of a checkpoint, or several; changes are relative to the first one.
         reject: receives bad records.
         progress: wraps the iterator of records, as `tqdm` does.
+        on_space: called with the vectors of each model.
         settings: fields of `EmbeddingSpaceConfig` and `InferenceConfig`.
 
     Returns:
         a line for each model; see `compare_spaces`.
 
     Raises:
-        BmtoolsError: a checkpoint or device that cannot be used, or too little text.
+        BmtoolsError: a checkpoint or device that cannot be used, a layer that a model does not
+            have, or too little text.
         ValueError: a setting out of range.
     """
     config, inference = split_settings(settings, EmbeddingSpaceConfig, InferenceConfig)
-    prepared = prepare_spaces(progress(as_records(records, reject)), models, config, inference)
-    return [line for line, _ in compare_spaces(*prepared, config, inference)]
-
-
-def prepare_spaces(records: Iterable[Record], models: Models, config: EmbeddingSpaceConfig,
-                   inference: InferenceConfig,
-                   ) -> tuple[list[Checkpoint], SampledWords, list[WordContext]]:
-    """Load models, and sample words and contexts from the text.
-
-    Raises:
-        BmtoolsError: a checkpoint that cannot be read, a layer that it does not have, an unknown
-            or absent device, or too little text.
-    """
     device, checkpoints = resolve_device(inference.device), []
     for path in [models] if isinstance(models, str | PathLike) else models:
         checkpoints.append(load_checkpoint(Path(path), device))
@@ -138,7 +128,14 @@ def prepare_spaces(records: Iterable[Record], models: Models, config: EmbeddingS
         check_layers(checkpoints[-1].model.config, config.layers, checkpoints[-1].path)
     word_filter = partial(are_single_tokens, checkpoints=checkpoints) \
         if config.single_token_words else None
-    return checkpoints, *sample_contexts(records, config, word_filter)
+    sample, contexts = sample_contexts(
+        progress(as_records(records, reject)), config, word_filter)
+    lines = []
+    for line, space in compare_spaces(checkpoints, sample, contexts, config, inference):
+        lines.append(line)
+        if on_space:
+            on_space(space)
+    return lines
 
 
 def compare_spaces(checkpoints: Sequence[Checkpoint], sample: SampledWords,

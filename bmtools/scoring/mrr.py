@@ -55,8 +55,8 @@ def mrr(records: RecordSource, models: Models, *, terms: str | None = None,
         settings: fields of `MrrConfig`, `InferenceConfig` and `StatisticsConfig`.
 
     Returns:
-        a line for each model and baseline, see `MrrTotals.line`; one for each two models, see
-        `compare_models`; and one for several models, see `agreement`.
+        a line for each model and baseline, see `MrrTotals.line`; then one for each two models,
+        see `compare_models`.
 
     Raises:
         BmtoolsError: nothing to score, or a checkpoint, device or record that cannot be used.
@@ -66,15 +66,13 @@ def mrr(records: RecordSource, models: Models, *, terms: str | None = None,
         settings, MrrConfig, InferenceConfig, StatisticsConfig)
     term_list = read_word_list(terms, CASELESS) if terms is not None else None
     predictors: list[Predictor] = [*load_predictors(models, inference)]
-    checkpoints = len(predictors)
     if baseline is not None:
         predictors += count_frequencies(baseline, predictors, reject)
     clozes = make_clozes(as_records(records, reject), term_list, reject, skipped,
                          partial(check_text, predictors))
     scores = score_masked_words(clozes, predictors, config, reject)
     totals = [MrrTotals(predictor, config, by, statistics) for predictor in predictors]
-    lines = collect_scores(scores, totals, statistics, details, progress, on_score)
-    return [*lines, agreement(totals[:checkpoints])] if checkpoints > 1 else lines
+    return collect_scores(scores, totals, statistics, details, progress, on_score)
 
 
 class MrrTotals(ModelTotals[MaskScore]):
@@ -114,14 +112,9 @@ class MrrTotals(ModelTotals[MaskScore]):
             self._data += content_key(str(self._keys[-1]), place, record["target"])
         self._groups.add({"sentence": sentence, **record})
 
-    @property
-    def reciprocal_ranks(self) -> np.ndarray:
-        """Reciprocal rank of each masking, (maskings,); not a number for those left out."""
-        return self._table()[:, 0]
-
     def metrics(self, members: np.ndarray | slice = slice(None)) -> dict[str, Metric]:
         """Return the metric of some maskings that models are compared by."""
-        found = self.reciprocal_ranks[members]
+        found = self._table()[members, 0]  # not a number for maskings that are left out
         return {"mrr": Metric(np.array([np.nan_to_num(found), ~np.isnan(found)]),
                               np.frombuffer(self._keys, np.uint64)[members],
                               items="maskings")}
@@ -203,13 +196,3 @@ class MrrTotals(ModelTotals[MaskScore]):
         }
         return {name: value if value is None or isinstance(value, int)
                 else np.round(value, DIGITS).tolist() for name, value in scores.items()}
-
-
-def agreement(totals: Sequence[MrrTotals]) -> Line:
-    """Count the maskings whose word no model finds, all rank first, or models differ in."""
-    found = np.stack([own.reciprocal_ranks for own in totals])
-    found = found[:, ~np.isnan(found).any(0)]
-    never, always = int((found == 0).all(0).sum()), int((found == 1).all(0).sum())
-    return {"compared": [own.predictor.name for own in totals], "metric": "found",
-            "never": never, "always": always, "changing": found.shape[1] - never - always,
-            "maskings": found.shape[1]}

@@ -31,7 +31,6 @@ from bmtools.statistics.lines import DIGITS, Line, rounded
 Word = tuple[int, ...]
 Ranking = tuple[int | None, float, float, tuple[tuple[str, float], ...]]
 """The last fields of `MaskScore`."""
-_MOST_BYTES = 4  # of a character, each at most a token
 BEAM_SIZE = 20
 """Prefixes of a word of several tokens kept at each step; a word below them has no rank."""
 _LEAST_PROPOSALS = 5  # looked up, however few count
@@ -113,10 +112,8 @@ def check_text(predictors: Sequence[Predictor], record: Record) -> None:
         RecordError: names both lengths and the way out.
     """
     for predictor in predictors:
-        text: str = record["text"]
-        if len(text) * _MOST_BYTES > predictor.max_tokens:
-            tokens = len(predictor.tokenizer.backend_tokenizer.encode(text).ids)
-            check_length(predictor, record, tokens, _HINT)
+        tokens = len(predictor.tokenizer.backend_tokenizer.encode(record["text"]).ids)
+        check_length(predictor, record, tokens, _HINT)
 
 
 def _rank_targets(predictors: Sequence[Predictor], config: MrrConfig, index: int,

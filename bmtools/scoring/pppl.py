@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -31,7 +31,6 @@ _COLUMNS = ("nats", "scored", "tokens", "characters", "words", "unknown", "spell
 def pppl(records: RecordSource, models: Models, *,
          baseline: str | None = None, by: Sequence[str] = (), details: str | None = None,
          reject: Reject = refuse, progress: Progress[SentenceScore] = iter,
-         on_score: Callable[[SentenceScore], object] | None = None,
          **settings: object) -> list[Line]:
     """Score checkpoints by pseudo-perplexity: `pppl("dev.jsonl", ["base", "bio"])`.
 
@@ -44,7 +43,6 @@ def pppl(records: RecordSource, models: Models, *,
         details: file to write a line for each sentence and model to.
         reject: receives records that a model cannot take; they are kept from all models.
         progress: wraps the iterator of scores, as `tqdm` does.
-        on_score: called with the score of each sentence and model.
         settings: fields of `PpplConfig`, `InferenceConfig` and `StatisticsConfig`.
 
     Returns:
@@ -63,7 +61,7 @@ def pppl(records: RecordSource, models: Models, *,
         predictors += count_frequencies(baseline, predictors, reject)
     scores = score_sentences(as_records(records, reject), predictors, config, reject)
     totals = [PpplTotals(predictor, config, by, statistics) for predictor in predictors]
-    return collect_scores(scores, totals, statistics, details, progress, on_score)
+    return collect_scores(scores, totals, statistics, details, progress)
 
 
 def _warn_of_other_texts(predictors: Sequence[Predictor]) -> None:

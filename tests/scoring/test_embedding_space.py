@@ -19,8 +19,8 @@ from bmtools.scoring.embedding_space import (
     WordVectors,
     bootstrap_weights,
     compare_spaces,
+    embedding_space,
     fit_contexts,
-    prepare_spaces,
     read_vectors,
 )
 from bmtools.scoring.settings import EmbeddingSpaceConfig, InferenceConfig
@@ -194,24 +194,14 @@ def test_contexts_shrink_for_all_until_all_fit(wordpiece: Any, modernbert: Any) 
         == [[0, 1], [0, 1]]
 
 
-def test_a_word_that_no_model_can_read_is_left_out_for_all(wordpiece: Any) -> None:
-    monster = "".join(chr(ord("a") + number % 26) for number in range(400))
-    contexts = [WordContext(0, f"{monster} cuore", 0, 400), *contexts_of(TEXT, "sangue")]
-    fitting = fit_contexts(contexts, [wordpiece.checkpoint], 150)
-    sizes = len(wordpiece.tokenizer(fitting[0].text)["input_ids"])
-    [found] = vectors(fitting, wordpiece)
-    assert found.contexts.tolist() == ([0, 1] if sizes <= 64 else [1])
-
-
 def test_a_layer_that_is_not_there(wordpiece: Any, tmp_path: Path) -> None:
     path = tmp_path / "model"
     save_checkpoint(path, wordpiece.checkpoint.model, wordpiece.tokenizer,
                     Manifest("test", {}, wordpiece.vocabulary))
-    inference = InferenceConfig(device="cpu")
     with pytest.raises(DataError, match="no words in the input"):
-        prepare_spaces([], path, EmbeddingSpaceConfig(layers="-3,2"), inference)
+        embedding_space([], path, layers="-3,2", device="cpu")
     for number in (3, -4):
         with pytest.raises(BmtoolsError) as raised:
-            prepare_spaces([], path, EmbeddingSpaceConfig(layers=f"0,{number}"), inference)
+            embedding_space([], path, layers=f"0,{number}", device="cpu")
         assert str(raised.value) == (f"layers: found {number}, but {path} has layers 1 to 2, and "
                                      "0 for its embeddings")

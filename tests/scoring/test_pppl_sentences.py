@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import pytest
-from transformers import BertTokenizer
 
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
 from bmtools.scoring.pppl_sentences import (
@@ -67,14 +65,3 @@ def test_special_tokens_in_a_text_are_text(any_model: CheckpointPredictor) -> No
         assert len(sentence.positions) == len(sentence.input_ids) - 2
         plain = read(model, "Il cuore batte.")
         assert len(sentence.positions) > len(plain.positions)
-
-
-def test_unknown_tokens_are_spelled_out_in_bytes(unigram: CheckpointPredictor) -> None:
-    """8 bits for each byte of UTF-8, and 8 for the end."""
-    tokenizer = BertTokenizer(vocab={"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4,
-                                     "il": 5, ".": 6}, do_lower_case=False)
-    sentence = encode_sentence(tokenizer, "il caffè è 😀.")
-    bits = sentence.spelling_nats / math.log(2)
-    assert bits.tolist() == pytest.approx([0, 0, 8 * 7, 8 * 3, 8 * 5, 0, 0])
-    sentence = read(unigram, "Il cuore 😀 batte.")
-    assert sentence.spelling_nats.sum() / math.log(2) == pytest.approx(8 * 5)

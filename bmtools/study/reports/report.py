@@ -27,7 +27,7 @@ def write_report(paths: Sequence[str | PathLike[str]], output: str | PathLike[st
         title: of the page; by default the names of the paths.
 
     Returns:
-        titles of `sections`, numbers of `charts`, of `bytes`, and of files that were `skipped`.
+        titles of `sections`, and numbers of `charts` and `bytes`.
 
     Raises:
         BmtoolsError: matplotlib is missing, or a file holds neither models nor scores.
@@ -40,7 +40,7 @@ def write_report(paths: Sequence[str | PathLike[str]], output: str | PathLike[st
     title = title or ", ".join(Path(path).resolve().name for path in paths)
     return {"sections": [section.title for section in sections],
             "charts": sum(len(section.charts) for section in sections),
-            "bytes": _write_page(sections, title, output), "skipped": len(study.skipped)}
+            "bytes": _write_page(sections, title, output)}
 
 
 def plot_lines(lines: Iterable[JsonMapping], path: Path, spaces: Iterable[Chart] = ()) -> None:

@@ -101,7 +101,6 @@ class Study:
         lines: other lines, by kind, without repetitions.
         spaces: charts of words in the plane.
         files: records of how files were made, by path.
-        skipped: files of directories that are no scores.
     """
 
     directories: list[StudyDirectory] = field(default_factory=list)
@@ -109,7 +108,6 @@ class Study:
     lines: defaultdict[str, list[JsonObject]] = field(default_factory=lambda: defaultdict(list))
     spaces: list[Chart] = field(default_factory=list)
     files: dict[Path, JsonObject] = field(default_factory=dict)
-    skipped: list[Path] = field(default_factory=list)
 
     @cached_property
     def lineage(self) -> Lineage:
@@ -221,7 +219,6 @@ def _add_lines(study: Study, path: Path, is_named: bool, seen: set[str]) -> None
         kind = kind_of(line)
         if kind in ("", "records"):
             if not is_named:
-                study.skipped.append(path)
                 return
             keys = ", ".join(list(line)[:6]) or "no key"
             found = "a record" if kind else f"the keys {keys}"

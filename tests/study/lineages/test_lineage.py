@@ -221,13 +221,3 @@ def test_a_damaged_record_is_none(make: Make, tmp_path: Path, damage: dict[str, 
     (message,) = [str(one.message) for one in warned]
     assert message.startswith(f"{tmp_path / 'out.bmtools.json'}: key ")
     assert message.endswith("; remove or restore it; until then it counts as no record")
-
-
-def test_a_directory_in_the_place_of_a_record_is_none(make: Make, tmp_path: Path) -> None:
-    made = make("out")
-    (tmp_path / "out.bmtools.json").unlink()
-    (tmp_path / "out.bmtools.json").mkdir()
-    make("model", {"out": made, "x" * 300: sha256("long")}, {})
-    found = trace([tmp_path / "model"])
-    assert [node.kind for node in found.nodes] == ["checkpoint", "source", "source"]
-    assert [node.name for node in found.unresolved] == ["x" * 300]
