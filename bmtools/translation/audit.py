@@ -16,7 +16,14 @@ from importlib import util
 
 from bmtools.text.languages import load_identifier, primary_language
 from bmtools.translation.engines.engine import NOTHING_NEW, Layer, Translation, Translator
-from bmtools.translation.quantities import lost_numbers, lost_units
+from bmtools.translation.negations import lacks_negation
+from bmtools.translation.quantities import (
+    are_reordered,
+    has_turned_comparisons,
+    have_other_times,
+    lost_numbers,
+    lost_units,
+)
 from bmtools.translation.settings import CHECKS
 
 # Median length in characters beside English in the sets above; others as the mean of the two.
@@ -52,7 +59,7 @@ class Auditor:
 
     def __init__(self, source: str, target: str, checks: Sequence[str] = tuple(CHECKS)) -> None:
         self.checks = tuple(checks)
-        self._target = target
+        self._languages = source, target
         own, other = (_LENGTHS.get(primary_language(one), _OTHER_LENGTH)
                       for one in (source, target))
         self._expansion = other / own
@@ -62,12 +69,17 @@ class Auditor:
         """Name the faults of a translation; an empty one has no other."""
         if "empty" in self.checks and _SIGN.search(sentence) and not _SIGN.search(text):
             return ("empty",)
+        (source, target), both = self._languages, (sentence, text)
         ratio = _ratio(sentence, text, self._expansion)
         found = {"short": ratio < _SHORTEST, "long": ratio > _LONGEST,
-                 "looping": is_looping(sentence, text), "copied": is_copied(sentence, text),
-                 "language": self._knows_languages and is_in_another_language(text, self._target),
-                 "numbers": lost_numbers(sentence, text, self._target),
-                 "units": lost_units(sentence, text)}
+                 "looping": is_looping(*both), "copied": is_copied(*both),
+                 "language": self._knows_languages and is_in_another_language(text, target),
+                 "numbers": lost_numbers(*both, target) or lost_numbers(text, sentence, source)
+                 or are_reordered(*both),
+                 "units": lost_units(*both, source, target)
+                 or have_other_times(*both, source, target),
+                 "comparisons": has_turned_comparisons(*both),
+                 "negations": lacks_negation(*both, source, target)}
         return tuple(name for name, fault in found.items() if fault and name in self.checks)
 
     def all_faults(self, sentences: Sequence[str],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import cache
 
 from bmtools.text.languages import primary_language
 
@@ -15,31 +16,53 @@ _GAP = re.compile(r"(?<=\d[.,])\s(?=\d)|(?<=\d)\s(?=\d{3}(?!\d))")
 _AFTER_NOON = re.compile(r"\d\s?p\.?\s?m\b", re.IGNORECASE)
 _ROMAN = [tens + ones for tens in ("", "X", "XX") for ones in (
     "", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX")]
-# Beginnings of the words of numbers: one to twelve with ordinals and multiples, those up to
-# nineteen, tens from twenty on, hundreds.
-_WORDS = {language: words.split() for language, words in {
-    "en": "one|first|single|once two|second|twice|double|half three|third|thrice|triple "
-          "four|quarter five|fifth six seven eight nine ten eleven twel "
-          "thirt|fourt|fift|sixt|sevent|eighteen|ninet "
-          "twent thirt fort fift sixt sevent eight ninet hundred",
-    "it": "un|prim|singol du|second|doppi|met|mezz tre|terz|tripl quattr|quart cinqu|quint "
-          "sei|sest sett otto|ottav nove|non diec|decim undic dodic "
-          "tredic|quattordic|quindic|sedic|dici vent trent quarant cinquant sessant settant "
-          "ottant novant cent",
-    "fr": "un|premi|seul deux|second|doubl|demi|moiti trois|trip|tier quatr|quart cinq six|sixi "
-          "sept huit neuf dix onz douz treiz|quatorz|quinz|seiz|dix vingt trent quarant "
-          "cinquant soixant soixant|septant quatre-vingt|huitant|octant quatre-vingt|nonant cent",
-    "es": "un|prim|sol dos|segund|dobl|medi|mitad tres|terc|tripl cuatr|cuart cinc|quint "
-          "seis|sext siet|s[eé]pt och|octav nuev|noven diez|d[eé]cim onc doc "
-          "trec|catorc|quinc|diec veint|vig treint cuarent cincuent sesent setent ochent "
-          "novent cien",
-    "pt": "um|prim|só do|dua|segund|dobr|mei|metade tr[eê]s|terc|tripl quatr|quart cinc|quint "
-          "seis|sext set|s[eé]tim oit nov|non dez|d[eé]cim onz doz trez|cat|quatorz|quinz|dez "
-          "vint trint quarent cinquent sessent setent oitent novent cem|cent",
-    "de": "ein|erst zwei|zwo|doppel|halb|hälft dr(?:ei|itt) vier fünf sech sieb acht|ach neun "
-          "zehn elf zwölf drei|vier|fünf|sech|sieb|acht|neun \\w*zwanzig \\w*dreißig "
-          "\\w*vierzig \\w*fünfzig \\w*sechzig \\w*siebzig \\w*achtzig \\w*neunzig "
-          "(?:ein)?hundert",
+# Words of one to twelve, with ordinals, multiples and what says one or two in other words.
+_ONES = {language: words.split() for language, words in {
+    "en": "one|first|single|sole|once two|second|twice|double|half|halves|both "
+          "three|third|thrice|triple four|fourth|quarter five|fifth six|sixth seven|seventh "
+          "eight|eighth nine|ninth ten|tenth eleven|eleventh twelve|twelfth|dozen",
+    "it": "un[oa]?|prim[oaie]|singol[oaie]|unic[oaie]|sol[oaie] "
+          "due|second[oaie]|doppi[oae]?|met[aà]|mezz[oaie]|entramb[ie] tre|terz[oaie]|tripl[oaie] "
+          "quattro|quart[oaie] cinque|quint[oaie] sei|sest[oaie] sette|settim[oaie] "
+          "otto|ottav[oaie] nove|non[oaie] dieci|decim[oaie] undici|undicesim[oaie] "
+          "dodici|dodicesim[oaie]|dozzin[ae]",
+    "fr": "une?|premi(?:er|ère)|seule?|unique deux|seconde?|deuxième|double|demie?|moitié "
+          "trois|troisième|tiers|tierce|triple quatre|quatrième|quart cinq|cinquième six|sixième "
+          "sept|septième huit|huitième neuf|neuvième dix|dixième onze|onzième "
+          "douze|douzième|douzaine",
+    "es": "un[oa]?|primer[oa]?|sol[oa]|únic[oa] dos|segund[oa]|doble|medi[oa]|mitad|amb[oa]s "
+          "tres|tercer[oa]?|tercio|triple cuatro|cuart[oa] cinco|quint[oa] seis|sext[oa] "
+          "siete|s[eé]ptim[oa] ocho|octav[oa] nueve|noven[oa] diez|d[eé]cim[oa] "
+          "once|und[eé]cim[oa] doce|duod[eé]cim[oa]|docena",
+    "pt": "uma?|primeir[oa]|só|únic[oa] "
+          "dois|duas|segund[oa]|dobro|dupl[oa]|mei[oa]|metade|amb[oa]s "
+          "três|terceir[oa]|terço|tripl[oa] quatro|quart[oa] cinco|quint[oa] seis|sext[oa] "
+          "sete|s[eé]tim[oa] oito|oitav[oa] nove|non[oa] dez|d[eé]cim[oa] onze doze|dúzia",
+    "de": "eins|ein(?:e[mnrs]?|mal|fache?|zelne?)?|erste[mnrs]? "
+          "zwei(?:te[mnrs]?|mal|fache?)?|zwo|doppelte?|halbe?|hälfte|beide[nrs]? "
+          "drei(?:mal|fache?)?|dritte[lmnrs]? vier(?:te[lmnrs]?|mal)? fünf(?:te[lmnrs]?|mal)? "
+          "sechs(?:te[lmnrs]?|mal)? sieben(?:mal)?|siebte[lmnrs]? acht(?:e[lmnrs]?|mal)? "
+          "neun(?:te[lmnrs]?|mal)? zehn(?:te[lmnrs]?|mal)? elf(?:te[mnrs]?)? "
+          "zwölf(?:te[mnrs]?)?|dutzend",
+}.items()}
+# Words of 13 to 19; of 20 to 90 without their ends; of 100; the ends; what joins a ten and a one.
+_MORE = {language: [part.split() for part in parts.split("/")] for language, parts in {
+    "en": "thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
+          "/twent thirt fort fift sixt sevent eight ninet/(?:one.)?hundred/y|ieth/y.?",
+    "it": "tredici quattordici quindici sedici diciassette diciotto diciannove"
+          "/vent trent quarant cinquant sessant settant ottant novant/cento/[ia]|esim[oaie]/[ia]?",
+    "fr": "treize quatorze quinze seize dix.sept dix.huit dix.neuf"
+          "/vingt trent quarant cinquant soixant septant (?:quatre.vingt|huitant|octant) nonant"
+          "/cents?/e?|ième/e?.(?:et.)?",
+    "es": "trece catorce quince diecis[eé]is diecisiete dieciocho diecinueve"
+          "/veint treint cuarent cincuent sesent setent ochent novent/cien(?:to)?"
+          "/[ea]|[eé]sim[oa]/(?:i|a.y.)",
+    "pt": "treze catorze|quatorze quinze dezasseis|dezesseis dezassete|dezessete dezoito "
+          "dezanove|dezenove/vint trint quarent cinquent sessent setent oitent novent/cem|cento"
+          "/[ea]|[eé]sim[oa]/[ea].e.",
+    "de": "dreizehn vierzehn fünfzehn sechzehn siebzehn achtzehn neunzehn"
+          "/zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig/(?:ein)?hundert"
+          "/(?:ste.?)?/und",
 }.items()}
 # Spellings of a unit, the first of which names it; `_` is white space or none.
 _UNITS = {spelling: spellings.split()[0] for spellings in (
@@ -49,6 +72,20 @@ _UNITS = {spelling: spellings.split()[0] for spellings in (
     "kPa", "Hz", "kHz", "MHz", "kcal", "kJ", "Gy", "cGy", "mGy", "mSv", "MBq",
     "IU UI I.U. U.I. IE I.E. \u041c\u0415", "mEq", "mOsm", "kDa")
     for spelling in spellings.split()}
+_UNITS_OF_TIME = ("seconds", "minutes", "hours", "days", "weeks", "months", "years")
+_TIMES = {
+    "en": ("seconds?|s", "minutes?|min", "hours?|hrs?|h", "days?|daily", "weeks?|wks?|weekly",
+           "months?|monthly", "years?|yrs?|yearly"),
+    "it": ("second[oi]|s", "minut[oi]|min", "or[ae]|h", r"giorn\w+|die|gg", r"settiman\w+",
+           r"mes[ei]|mensil\w+", r"ann[oi]|annual\w*|\w*enne|\w*enni"),
+    "fr": ("secondes?|s", "minutes?|min", "heures?|h", r"jours?|j|journali\w+|quotidien\w*",
+           r"semaines?|hebdo\w*", r"mois|mensuel\w*", r"ans?|années?|annuel\w*"),
+    "es": ("segundos?|s", "minutos?|min", "horas?|h", r"días?|diari\w+", r"semana\w*",
+           r"mes(?:es)?|mensual\w*", r"años?|anual\w*"),
+}
+_SENSES = {**dict.fromkeys("<≤⩽", "<"), **dict.fromkeys(">≥⩾", ">")}
+_COMPARISON = re.compile(r"([<>≤≥⩽⩾])(?:\s?(?:or|o|ou|/)?\s?=)?\s*(?:[-+\u2212]\s?)?"
+                         r"(\d+(?:[.,]\s?\d+)*|[.,]\s?\d+)")
 _NAME_OF = {re.sub("_", "", spelling).casefold(): name for spelling, name in _UNITS.items()}
 _SYMBOL = "(" + "|".join(re.escape(spelling).replace("_", r"\s?") for spelling in sorted(
     _UNITS, key=len, reverse=True)) + r")(?![^\W\d_])"
@@ -71,10 +108,61 @@ def lost_numbers(source: str, target: str, language: str) -> list[str]:
     source, target = _plain(source), _plain(target)
     readings = _readings(target) | _readings(_joined(target))
     lost = min((_absent(text, readings) for text in (source, _joined(source))), key=len)
-    words = _WORDS.get(primary_language(language), [])
-    hours = {value - 12 for value in readings} if _AFTER_NOON.search(source) else set()
-    return [number for number in lost
-            if not _values(number) & hours and not _is_spelt(number, target, words)]
+    hours = {value + turn for text, turn in ((source, -12), (target, 12))
+             if _AFTER_NOON.search(text) for value in readings}
+    return [number for number in lost if not _values(number) & {*hours, 0.0}
+            and not _is_spelt(number, target, primary_language(language))]
+
+
+def are_reordered(source: str, target: str) -> bool:
+    """Tell whether numbers that each sentence has once come in another order in the other one."""
+    before, after = ([frozenset(_values(number)) for number in
+                      _NUMBER.findall(_joined(_plain(one)))] for one in (source, target))
+    once = {one for one in before if before.count(one) == 1 == after.count(one)}
+    return [one for one in before if one in once] != [one for one in after if one in once]
+
+
+def has_turned_comparisons(source: str, target: str) -> bool:
+    """Tell whether a number is above in one sentence and below in the other, by the signs at it."""
+    return _contradict(*([(_SENSES[sign[0]], _values("".join(number.split())))
+                          for sign, number in _COMPARISON.findall(_plain(text))]
+                         for text in (source, target)))
+
+
+def have_other_times(source: str, target: str, source_language: str, target_language: str) -> bool:
+    """Tell whether a number has another unit of time in the translation; False if unknown.
+
+    Args:
+        source: the sentence.
+        target: its translation.
+        source_language: of the sentence, ISO 639-1.
+        target_language: of the translation.
+    """
+    return _contradict(_times(source, source_language), _times(target, target_language))
+
+
+def _times(text: str, language: str) -> list[tuple[str, set[float]]]:
+    """List the numbers before a unit of time, with the unit."""
+    words = _TIMES.get(primary_language(language), ())
+    return [(_UNITS_OF_TIME[found.lastindex - 2], _values(found[1])) for found in
+            _after_number("|".join(f"({word})" for word in words)).finditer(_plain(text))
+            if found.lastindex] if words else []
+
+
+@cache
+def _after_number(words: str) -> re.Pattern[str]:
+    return re.compile(rf"({_NUMBER.pattern})[\s-]?(?:{words})(?![^\W_])", re.IGNORECASE)
+
+
+def _contradict(before: list[tuple[str, set[float]]],
+                after: list[tuple[str, set[float]]]) -> bool:
+    """Tell whether a number of one sentence never has what it has in the other."""
+    for first, second in ((before, after), (after, before)):
+        for own, number in second:
+            others = {other for other, value in first if value & number}
+            if others and own not in others:
+                return True
+    return False
 
 
 def _absent(text: str, readings: set[float]) -> list[str]:
@@ -89,10 +177,28 @@ def numbers_of(text: str) -> list[str]:
     return _NUMBER.findall(_plain(text))
 
 
-def lost_units(source: str, target: str) -> list[str]:
-    """List the units after a number of a sentence that its translation lacks, by their symbols."""
+def lost_units(source: str, target: str, source_language: str = "",
+               target_language: str = "") -> list[str]:
+    """List the units after a number of a sentence that its translation lacks.
+
+    Units of time count where the words of both languages are known.
+
+    Args:
+        source: the sentence.
+        target: its translation.
+        source_language: of the sentence, ISO 639-1.
+        target_language: of the translation.
+
+    Returns:
+        their symbols, and names of units of time.
+    """
     found = {_unit(symbol) for symbol in _QUANTITY.findall(source)}
-    return sorted(found - {_unit(symbol) for symbol in _UNIT.findall(target)}) if found else []
+    lost = sorted(found - {_unit(symbol) for symbol in _UNIT.findall(target)}) if found else []
+    words = _TIMES.get(primary_language(target_language), ())
+    times = {name for name, _ in _times(source, source_language)} if words else ()
+    return lost + [name for name, word in zip(_UNITS_OF_TIME, words, strict=False)
+                   if name in times and not re.search(rf"(?<![^\W\d_])(?:{word})(?![^\W_])",
+                                                      target, re.IGNORECASE)]
 
 
 def _unit(symbol: str) -> str:
@@ -130,12 +236,37 @@ def _values(number: str) -> set[float]:
     return values
 
 
-def _is_spelt(number: str, text: str, words: list[str]) -> bool:
-    """Look for a whole number in Roman figures, or for the first part of its words."""
+def _is_spelt(number: str, text: str, language: str) -> bool:
+    """Look for a whole number below 1,000 in Roman figures or in words."""
     value = int(number) if number.isdigit() and len(number) < 4 else 0
     if not value:
         return False
-    part = next(index for most, index in ((12, value), (19, 13), (99, 12 + value // 10),
-                                          (999, 22)) if value <= most)
-    return bool((value < len(_ROMAN) and re.search(rf"\b{_ROMAN[value]}\b", text)) or (
-        words and re.search(rf"\b(?:{words[part - 1]})", text, re.IGNORECASE)))
+    roman = _ROMAN[value] if value < len(_ROMAN) else ""
+    return bool((roman and re.search(rf"\b{roman}\b|\({roman.lower()}\)", text)) or (
+        language in _ONES and _spelling(value, language).search(text)))
+
+
+@cache
+def _spelling(value: int, language: str) -> re.Pattern[str]:
+    """Make the pattern of a number from 1 to 999 in words."""
+    return re.compile(rf"(?<![^\W_])(?:{_words(value, language)})s?(?![^\W_])", re.IGNORECASE)
+
+
+def _words(value: int, language: str) -> str:
+    ones, (teens, tens, [hundred], [ends], [joint]) = _ONES[language], _MORE[language]
+    below_20 = [*ones, *teens]
+    if value < 20:
+        return below_20[value - 1]
+    if value >= 100:
+        many, rest = divmod(value, 100)
+        before = f"(?:(?:{ones[many - 1]})[ -]?){'?' if many == 1 else ''}"
+        after = f"[ -]?(?:and |et |und|e |y )?(?:{_words(rest, language)})" if rest else ""
+        return f"{before}(?:{hundred}){after}"
+    ten, one = divmod(value, 10)
+    stem = tens[ten - 2]
+    found = f"{stem}(?:{ends})" if not one else \
+        f"(?:{ones[one - 1]}){joint}{stem}" if language == "de" else \
+        f"{stem}{joint}(?:{ones[one - 1]})"
+    if language == "fr" and ten in (7, 9):  # soixante-dix, quatre-vingt-onze
+        found += f"|{tens[ten - 3]}{joint}(?:{below_20[one + 9]})"
+    return found

@@ -26,8 +26,10 @@ CHECKS = {
     "looping": "words come again and again",
     "copied": "half the words of the source or more stand in it",
     "language": "it is in another language",
-    "numbers": "a number of the source is not in it",
+    "numbers": "numbers are missing, new or in another order",
     "units": "a unit of the source is not in it",
+    "comparisons": "above and below are exchanged",
+    "negations": "it has fewer negations",
 }
 """Checks of a translation, and what they find."""
 

@@ -84,11 +84,11 @@ def test_faults_are_tried_again_and_the_best_attempt_is_kept() -> None:
     translator, engine = _audited(
         {"Give 5 mg.": "Dare.", "None.": "No.", "Take 2.5 g.": "Prendere 25.",
          "Not at all.": Translation("", fault="no end")},
-        {"Give 5 mg.": "Dare 5.", "Take 2.5 g.": "Prendere 2,5 g.", "Not at all.": "Affatto."},
+        {"Give 5 mg.": "Dare 5.", "Take 2.5 g.": "Prendere 2,5 g.", "Not at all.": "Per niente."},
         {"Give 5 mg.": "Dare 5 kg."})
     found = translator.translate(["Give 5 mg.", "None.", "Take 2.5 g.", "Not at all."])
     assert [(one.text, one.flags) for one in found] == [
-        ("Dare 5.", ("units",)), ("No.", ()), ("Prendere 2,5 g.", ()), ("Affatto.", ())]
+        ("Dare 5.", ("units",)), ("No.", ()), ("Prendere 2,5 g.", ()), ("Per niente.", ())]
     assert engine.asked[1:] == [(1, ["Give 5 mg.", "Take 2.5 g.", "Not at all."]),
                                 (2, ["Give 5 mg."])]
     assert translator.counts == {"retried": 3, "mended": 2, "flagged_units": 1}

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from bmtools.translation.quantities import lost_numbers, lost_units
+from bmtools.translation.quantities import (
+    are_reordered,
+    has_turned_comparisons,
+    have_other_times,
+    lost_numbers,
+    lost_units,
+)
 
 
 @pytest.mark.parametrize(("source", "target", "lost"), [
@@ -26,6 +32,10 @@ from bmtools.translation.quantities import lost_numbers, lost_units
     ("٢٥ mg", "25 mg", []),
     ("IL-6 and CD4", "IL-6 e CD8", ["4"]),
     ("between 3 and 4, 41 and 350", "tra tre e quattro, quarantuno e mille", ["350"]),
+    ("7 mg in the first weeks", "70 mg nelle prime settimane", ["7"]),
+    ("9 days, not 100", "giorni, non in centrale", ["9", "100"]),
+    ("208 and 24", "duecentootto e ventiquattro", []),
+    ("0 of 5", "nessuno di cinque", []),
 ])
 def test_numbers_that_are_lost(source: str, target: str, lost: list[str]) -> None:
     assert lost_numbers(source, target, "it") == lost
@@ -35,6 +45,36 @@ def test_words_of_numbers_are_those_of_the_language() -> None:
     assert lost_numbers("8 days", "acht Tage", "de-AT") == []
     assert lost_numbers("8 days", "acht Tage", "it") == ["8"]
     assert lost_numbers("8 days", "acht", "xx") == ["8"]
+    assert lost_numbers("208 eyes, 470 (ii)", "Two hundred eight eyes, Four hundred seventy (ii)",
+                        "en") == []
+
+
+@pytest.mark.parametrize(("language", "value", "words"), [
+    ("en", 21, "twenty-first"), ("en", 106, "one hundred and six"), ("it", 33, "Trentatre"),
+    ("fr", 71, "soixante et onze"), ("fr", 99, "quatre-vingt-dix-neuf"),
+    ("fr", 80, "quatre-vingts"), ("fr", 92, "nonante-deux"), ("es", 24, "veinticuatro"),
+    ("es", 33, "treinta y tres"),
+    ("pt", 24, "vinte e quatro"), ("de", 34, "vierunddreißig"), ("de", 100, "hundert")])
+def test_words_are_those_of_one_number(language: str, value: int, words: str) -> None:
+    assert lost_numbers(f"{value}", words, language) == []
+    for other in (value + 1, 10 * value):
+        assert lost_numbers(f"{other}", words, language) == [f"{other}"]
+
+
+@pytest.mark.parametrize(("source", "target", "is_turned"), [
+    ("p<0.05", "p > 0,05", True), ("p<0.05", "p < 0,05", False), ("p<0.05", "p = 0,05", False),
+    ("> or = 2 g", "≥ 2 g", False), ("< or =10.5 to > 10.5", "< o = 10,5 a > 10,5", False),
+    ("IOP > /=65", "PIO ≤ 65", True), ("less than 5", "< 5", False)])
+def test_comparisons_that_turned(source: str, target: str, is_turned: bool) -> None:
+    assert has_turned_comparisons(source, target) is is_turned
+
+
+def test_numbers_in_another_order_and_other_times_are_found() -> None:
+    assert are_reordered("10 mg of A, 20 mg of B", "20 mg di A, 10 mg di B")
+    assert not are_reordered("10 mg of A, 20 mg of B, 10 times", "A: 10 mg, B: 20 mg, 10 volte")
+    assert have_other_times("24 hours, 24 h", "24 giorni", "en", "it")
+    assert not have_other_times("for 24 hours on 3 days", "24 ore per 3 giorni", "en", "it")
+    assert not have_other_times("24 hours", "24 giorni", "en", "xx")
 
 
 @pytest.mark.parametrize(("source", "target", "lost"), [
@@ -48,6 +88,8 @@ def test_words_of_numbers_are_those_of_the_language() -> None:
     ("37 °C", "37 gradi", ["°C"]),
     ("mg, not a quantity", "milligrammi", []),
     ("5 genes", "5 geni", []),
+    ("every 12 hours", "ogni 12", ["hours"]),
+    ("a 3-day course", "un ciclo di tre giorni", []),
 ])
 def test_units_that_are_lost(source: str, target: str, lost: list[str]) -> None:
-    assert lost_units(source, target) == lost
+    assert lost_units(source, target, "en", "it") == lost

@@ -1,0 +1,30 @@
+"""Negations kept in translations."""
+
+from __future__ import annotations
+
+import pytest
+
+from bmtools.translation.negations import lacks_negation
+
+
+@pytest.mark.parametrize(("source", "target", "language", "is_lacking"), [
+    ("No fever was seen.", "Non è stata osservata febbre.", "it", False),
+    ("No fever was seen.", "È stata osservata febbre.", "it", True),
+    ("She does not cough and has no pain.", "Non tossisce e ha dolore.", "it", True),
+    ("It was not seen in any patient.", "È stato osservato in nessun paziente.", "it", True),
+    ("without sequelae", "in assenza di sequele", "it", False),
+    ("whether or not it grows, not only here", "che cresca o meno, non solo qui", "it", False),
+    ("Neither A nor B helped.", "Né A né B hanno aiutato.", "it", False),
+    ("It isn't safe.", "Ce n'est pas sûr.", "fr", False),
+    ("It isn't safe.", "C'est sûr.", "fr", True),
+    ("without pain", "avec douleur", "fr", True),
+    ("No patient died.", "Ningún paciente murió.", "es", False),
+    ("No patient died.", "El paciente murió.", "es", True),
+    ("No patient died.", "Kein Patient starb.", "de", False)])
+def test_lost_negations(source: str, target: str, language: str, is_lacking: bool) -> None:
+    assert lacks_negation(source, target, "en", language) is is_lacking
+
+
+def test_other_languages_are_sources_too() -> None:
+    assert lacks_negation("Non ha febbre.", "He has fever.", "it", "en")
+    assert not lacks_negation("Il n'a pas de fièvre.", "He has no fever.", "fr", "en")
