@@ -20,8 +20,6 @@ from bmtools.records import JsonMapping
 from bmtools.values import format_duration, heading
 
 Line = JsonMapping
-MISSING_NAMED = 5
-"""How many missing things a closing sentence names."""
 _AS_TABLE = "bmtools.as_table"
 # Lines with one of these keys are reports of a run that goes on.
 _ROWS = {"split", "step", "epoch", "best_epoch"}

@@ -180,14 +180,10 @@ def _print_rows(lines: Sequence[Line]) -> None:
 
 
 def _print_names(line: Line) -> None:
-    from rich.table import Table
-
-    table = Table.grid(padding=(0, _PADDING))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, cell in flattened(line).items():
-        table.add_row(*map(without_controls, (heading(name), cell)))
-    print_renderable(table, sys.stdout)
+    cells = {heading(name): cell for name, cell in flattened(line).items()}
+    width = max(map(len, cells), default=0)
+    for name, cell in cells.items():
+        print(f"{without_controls(name):<{width}}{' ' * _PADDING}{without_controls(cell)}")
 
 
 def draw_bars(values: Sequence[object]) -> list[str]:

@@ -15,8 +15,9 @@ from bmtools.cli.options import (
     usage_errors,
     writes_directory,
 )
-from bmtools.cli.results import MISSING_NAMED, finish, print_results, prints_results
+from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.step import CommandStep
+from bmtools.errors import count_of
 from bmtools.models.settings import Casing
 
 
@@ -46,8 +47,5 @@ def command(step: CommandStep, checkpoint: Path, output: Path, overwrite: bool,
                        overwrite=overwrite, step=step)
     write_cards(output)
     print_results(step, [line])
-    left_out = line["left_out"]
-    facts = [f"wrote {line['checkpoint']}: {line['class']}, {line['casing']}",
-             *[f"left out {', '.join(left_out[:MISSING_NAMED])}"
-               + " and others" * (len(left_out) > MISSING_NAMED)] * bool(left_out)]
-    finish(step, "; ".join(facts))
+    left_out = f"; left out {count_of(len(line['left_out']), 'tensors')}" * bool(line["left_out"])
+    finish(step, f"wrote {line['checkpoint']}: {line['class']}, {line['casing']}{left_out}")

@@ -13,12 +13,10 @@ from bmtools.cli.results import finish, to_output
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.writing import write_lines
-from bmtools.corpus.duplicates.settings import Bands, DedupConfig
+from bmtools.corpus.duplicates.settings import DedupConfig
 from bmtools.errors import Reject, count_of
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import open_output
-
-_SIMILARITIES = (0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 @click.command("dedup", cls=Command, examples=(
@@ -48,11 +46,6 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
             deduplicate(records, run, config, against) as found, \
             nullcontext() if dropped is None else open_output(dropped) as stream:
         write_lines(step, found.write(run, stream), output)
-    if config.duplicates == "near":
-        bands = Bands.of(config.threshold, config.permutations)
-        curve = ", ".join(f"{bands.recall(one):.0%} of {one}" for one in _SIMILARITIES)
-        click.echo(f"bmtools: {bands.bands} bands of {bands.rows} hashes; pairs expected to be "
-                   f"found, by their similarity: {curve}", err=True)
     kept, exact, near = (run.counts.get(name, 0) for name in (
         "kept", "exact-duplicate", "near-duplicate"))
     finish(step, f"{kept:,} of {count_of(kept + exact + near, 'records')}{to_output(output)}; left "

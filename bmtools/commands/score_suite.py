@@ -12,7 +12,6 @@ import click
 from bmtools.cli.options import Command, usage_errors
 from bmtools.cli.parameters import InputRecords, NamedInput, NameOrFile
 from bmtools.cli.results import (
-    MISSING_NAMED,
     Line,
     as_tables,
     finish,
@@ -21,7 +20,6 @@ from bmtools.cli.results import (
 )
 from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import print_table, terminal_width
-from bmtools.errors import count_of
 from bmtools.records import JsonObject
 from bmtools.study.suites.suite import Shown, Suite, SuiteSet, load_suite, suite_names
 
@@ -99,18 +97,11 @@ def _print_tables(lines: Sequence[Any], suite: Suite, form: str | None) -> None:
 
 
 def closing(lines: Sequence[Line], sets: int) -> str:
-    """Close `score-suite`: how complete each model is, and what its paper makes of it."""
+    """Close `score-suite`: how complete each model is, and its average."""
     facts = []
     for line in lines:
-        if "table" in line or "model" not in line:
-            continue
-        missing = line.get("missing", [])
-        averages = [f"{name} {value:.2f}" for name, value in line.get("averages", {}).items()][-1:]
-        more = f" and {len(missing) - MISSING_NAMED} more" * (len(missing) > MISSING_NAMED)
-        without = f" (missing: {', '.join(missing[:MISSING_NAMED])}{more})" if missing else ""
-        has = f"{line['model']} has {sets - len(missing)} of {count_of(sets, 'sets')}{without}"
-        others = ", ".join(dict.fromkeys(line.get("other_metrics", {}).values()))
-        facts.append(", ".join([has, *averages, *([
-            f"{others} in place of the paper's metric on {len(line['other_metrics'])} of them"]
-            if others else [])]))
+        if "model" in line and "table" not in line:
+            has = f"{line['model']} has {sets - len(line.get('missing', []))} of {sets} sets"
+            averages = [f"{name} {value:.2f}" for name, value in line.get("averages", {}).items()]
+            facts.append(", ".join([has, *averages[-1:]]))
     return "; ".join(facts)

@@ -13,15 +13,12 @@ from bmtools.cli.parameters import OutputDirectory
 from bmtools.cli.results import Line, finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
-from bmtools.cli.tables import print_table
-from bmtools.corpus.overlap import SHARED, describe_shared, overlaps
+from bmtools.corpus.overlap import describe_shared, overlaps
 from bmtools.corpus.split import SplitConfig, write_split
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.sources import source_name
-from bmtools.records import JsonMapping, JsonObject
-
-_COLUMNS = ("of", "in", "records", *SHARED)
+from bmtools.records import JsonObject
 
 
 @click.command("split", cls=Command, examples=(
@@ -49,7 +46,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: Pa
     if check == (output is not None):
         raise click.UsageError("expected either -o DIR or --check, which writes nothing")
     if check:
-        lines = print_results(step, _compare(records), print_tables=_print_overlap)
+        lines = print_results(step, _compare(records))
         finish(step, _describe(lines))
         return
     assert output is not None
@@ -71,8 +68,3 @@ def _compare(records: RecordReader) -> list[JsonObject]:
     for record in records:
         parts[record.place.rpartition(":")[0]].append(record)
     return list(overlaps(parts))
-
-
-def _print_overlap(lines: Sequence[JsonMapping]) -> None:
-    print_table(_COLUMNS, [[line[column] for column in _COLUMNS] for line in lines],
-                "Records of a file with a document, text or question of another", text_columns=2)

@@ -71,20 +71,6 @@ def test_a_checkpoint_is_extended(run: Run, corpus: Path, write_lines: Run, tmp_
     assert set(manifest(tmp_path / "tok")["parents"]) == {"extended"}
 
 
-def test_what_cannot_be_extended_is_one_clear_line(run: Run, corpus: Path, tmp_path: Path) -> None:
-    run("build-vocab", corpus, "-o", tmp_path / "old", "--size", "120")
-    asked = ("build-vocab", corpus, "-o", tmp_path / "tok", "--extend", tmp_path / "old")
-    for more, message in (
-            (("--size", "110"), "old holds 120 tokens already; expected more"),
-            (("--size", "9000"), "tokens beside those of")):
-        outcome = run(*asked, *more)
-        assert (outcome.code, outcome.out, outcome.err.count("\n")) == (1, "", 1)
-        assert message in outcome.err
-    outcome = run(*asked, "--tokenizer-type", "bpe")
-    assert (outcome.code, outcome.out) == (2, "")
-    assert "found --tokenizer-type with --extend" in outcome.err
-
-
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize(("tokenizer_type", "special_tokens", "architecture", "layout"), [
     ("wordpiece", "bert", "bert-1x64", "packed"), ("bpe", "roberta", "roberta-1x64", "padded"),

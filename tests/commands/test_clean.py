@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from bmtools.installation import install_command
 
 Run = Callable[..., Any]
 LINE = "Questo foglio illustrativo è stato approvato."
@@ -44,19 +41,6 @@ def test_wrong_patterns(run: Run, corpus: Path, tmp_path: Path, pattern: str,
     outcome = run("clean", corpus, "--remove", tmp_path / "own")
     assert (outcome.code, outcome.out) == (1, "")
     assert message in outcome.err
-
-
-@pytest.mark.parametrize(("arguments", "package", "needed_by"), [
-    (("--repairs", "unicode"), "ftfy", "--repairs unicode"),
-    (("--languages", "it"), "py3langid", "--languages")])
-def test_packages_of_the_extra_are_asked_for(
-        run: Run, corpus: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...],
-        package: str, needed_by: str) -> None:
-    monkeypatch.setitem(sys.modules, package, None)
-    outcome = run("clean", corpus, *arguments)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == (f"bmtools: {needed_by} needs the package {package}: "
-                           f"{install_command('cleaning')}\n")
 
 
 @pytest.mark.data

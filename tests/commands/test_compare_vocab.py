@@ -64,38 +64,6 @@ def test_an_assumed_casing_is_said(run: Run, records: Path, pair: list[object],
                     str(tiny_tokenizer): ("cased", False)}
 
 
-def test_terms_alone_need_no_records(run: Run, piped: Run, pair: list[object],
-                                     tmp_path: Path) -> None:
-    terms = tmp_path / "terms.tsv"
-    terms.write_text("asma\tdisease\nIl cuore\tbody\n")
-    outcome = run("compare-vocab", "--terms", terms, *pair)
-    assert outcome.code == 0
-    assert [line["scope"] for line in outcome.records[::2]] == [
-        "terms", "terms:body", "terms:disease"]
-    assert piped(terms, "compare-vocab", "--terms", "-", *pair).out == outcome.out
-
-
-def test_tables_instead_of_lines(run: Run, records: Path, pair: list[object],
-                                 tmp_path: Path) -> None:
-    lines = run("compare-vocab", records, *pair).out
-    outcome = run("compare-vocab", records, *pair, "--table")
-    assert outcome.code == 0
-    rows = [[cell.strip() for cell in line.strip("|").split("|")]
-            for line in outcome.out.splitlines() if line.startswith("|")]
-    pieces = {(row[0], row[1]): row[2:6] for row in rows if len(row) == 8}
-    assert pieces["vocabulary", "scope"] == ["vocab size", "tokenizer model", "casing",
-                                             "pieces per word"]
-    assert [pieces["small", scope][3] for scope in (
-        "text", "entities", "entities:Body", "entities:Ill")] == ["2.5", "2.5", "1", "4"]
-    assert pieces["small", "text"][:3] == ["11", "WordPiece", "uncased"]
-    assert {"6", "0.500"} <= {*next(
-        row for row in rows if row[:2] == ["large", "text"] and len(row) == 6)}
-    assert ["small", "entities:Ill", "asma", "a ##s ##m ##a", "1"] in rows
-    outcome = run("compare-vocab", records, *pair, "--table", "-o", tmp_path / "l.jsonl")
-    assert "Fragmentation" in outcome.out
-    assert (tmp_path / "l.jsonl").read_text() == lines
-
-
 @pytest.mark.parametrize("name", ["p.svg"])
 def test_a_plot(run: Run, records: Path, pair: list[object], tmp_path: Path, name: str) -> None:
     outcome = run("compare-vocab", records, *pair, "--plot", tmp_path / name)

@@ -34,16 +34,6 @@ def test_tokens_and_tags(lines) -> None:
     assert "label" not in told
 
 
-@pytest.mark.parametrize(("scheme", "expected"), [
-    ("iob2", "BIOBB"), ("io", "IIOII"), ("iobes", "BEOSS"), ("bilou", "BLOUU")])
-def test_schemes(lines, scheme: str, expected: str) -> None:
-    record = {"id": "a", "text": "a b. c d", "entities": [
-        {"start": 0, "end": 3, "type": "X"}, {"start": 5, "end": 6, "type": "X"},
-        {"start": 7, "end": 8, "type": "X"}]}
-    found, _ = lines("conll", "--scheme", scheme, "--tokenization", "punctuation", record=record)
-    assert "".join(line.split("\t")[1][0] for line in found if line) == expected
-
-
 def test_questions(run, write_lines) -> None:
     asked = {"text": "The heart.", "question": "What?", "meta": {"document": "d"}}
     path = write_lines("in.jsonl", {**asked, "id": "1", "answers": [{"text": "heart", "start": 4}]},

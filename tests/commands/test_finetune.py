@@ -245,17 +245,3 @@ def test_folds_without_dev_need_one_that_stops(run: Callable[..., Any], checkpoi
     assert outcome.code == 1 and "fold-1: found no test.jsonl, expected one in each fold" \
         in outcome.err
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(("options", "told"), [
-    (("--train", "FILE", "--set", "dev_fold=1"), "dev_fold: found 1, expected none without a dir"),
-    (("--train", "FOLDS", "--dev", "FILE"), "--dev: found FILE, expected none beside folds"),
-    (("--train", "FILE"), "--dev: found none, expected a set that chooses the epoch")])
-def test_wrong_folds_are_wrong_usage(run: Callable[..., Any], checkpoint: Path, labelled: Path,
-                                     folds: Path, tmp_path: Path, options: tuple[str, ...],
-                                     told: str) -> None:
-    paths = {"FILE": str(labelled), "FOLDS": str(folds)}
-    outcome = run("finetune", "classification", "--model", checkpoint, "-o", tmp_path / "out",
-                  *(paths.get(one, one) for one in options))
-    assert outcome.code == 2
-    assert told.replace("FILE", str(labelled)) in outcome.err

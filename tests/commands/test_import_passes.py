@@ -74,14 +74,6 @@ def test_two_processes_write_what_one_writes(
     assert all(re.search(r"after .*/[ab].xml:\d+;", one["reason"]) for one in again)
 
 
-def test_shards_are_whole_files(imported: Callable[..., Any]) -> None:
-    whole, _, _ = imported("--duplicates", "keep")
-    parts = [imported("--duplicates", "keep", "--allow-empty", "--part", f"{number}/3")[0]
-             for number in (1, 2, 3)]
-    assert [line for part in parts for line in part] == whole
-    assert [len(part) for part in parts] == [11, 9, 4]
-
-
 @pytest.mark.filterwarnings("ignore:what is done")
 @pytest.mark.parametrize("options", [(), ("--duplicates", "rename", "--sentences")], ids=" ".join)
 def test_a_killed_import_goes_on_at_the_file(
@@ -124,17 +116,6 @@ def test_a_broken_file_ends_the_import_when_it_is_its_turn(
     assert outcome.code == 1
     assert outcome.err.startswith(f"bmtools: {files[1]}:")
     assert not (tmp_path / "new.jsonl").exists()
-
-
-def test_usage(files: list[Path], run: Callable[..., Any]) -> None:
-    for options, told in ((("--resume",), "--resume: found no file to go on with"),
-                          (("--part", "3/2"), "found 3/2, expected 1/2 to 2/2"),
-                          (("--workers", "-1"), "workers: found -1, expected 0 or more")):
-        outcome = run("import", "pubmed", *files, *options)
-        assert outcome.code == 2 and told in outcome.err
-    for arguments in (("import", "text", "-"), ("import", "text"), ("sample", "--records", "1")):
-        outcome = run(*arguments, "--ray", "local")
-        assert outcome.code == 2 and "--ray: found '-', expected files" in outcome.err
 
 
 def test_a_file_may_have_more_lines_than_a_record_bytes(

@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-from tokenizers import Tokenizer, models
 from transformers import (
     AutoModelForMaskedLM,
     AutoTokenizer,
-    PreTrainedTokenizerFast,
 )
 
 import bmtools.models
@@ -91,20 +89,6 @@ def test_transformers_loads_it(run: Run, arguments: list[Any], corpus: Path, bas
     assert torch.equal(
         model.get_input_embeddings().weight[words.mask_token_id],
         before.get_input_embeddings().weight[old.mask_token_id])
-
-
-def test_a_tokenizer_of_another_family_is_one_line(run: Run, arguments: list[Any], corpus: Path,
-                                                   tmp_path: Path) -> None:
-    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-    words = Tokenizer(models.BPE(vocab={token: n for n, token in enumerate([*special, "a", "b"])},
-                                 merges=[]))
-    PreTrainedTokenizerFast(tokenizer_object=words, cls_token="<s>", sep_token="</s>",
-                            pad_token="<pad>", unk_token="<unk>",
-                            mask_token="<mask>").save_pretrained(tmp_path / "bpe")
-    outcome = run(*arguments, "--tokenizer", tmp_path / "bpe", corpus)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == ("bmtools: the base has a WordPiece vocabulary, the tokenizer a BPE one; "
-                           "expected two of a kind\n")
 
 
 def test_a_larger_model_reads_no_records(run: Run, arguments: list[Any], base: Path,

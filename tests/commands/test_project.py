@@ -148,10 +148,3 @@ def test_a_person_decides_on_what_is_unsure(run: Run, files: tuple[Path, ...],
     assert (refused.code, refused.out) == (1, "")
     assert refused.err.startswith(f"bmtools: {review}:1: key 'accepted': found 'mal di testa', "
                                   "which the target has 0 times")
-
-
-def test_an_engine_translates_mentions(run: Run, files: tuple[Path, ...],
-                                       memory: tuple[object, ...]) -> None:
-    call = ("project", files[0], "--translations", files[1], "--method", "exact")
-    assert words(run(*call).records[1], "answers") == []
-    assert words(run(*call, *memory).records[1], "answers") == ["aspirina"]

@@ -81,19 +81,6 @@ def test_details_and_a_file_for_the_score(
             sum(detail["pppl"] for detail in own) / 2, abs=1e-6)
 
 
-def test_a_score_above_the_bound_fails_but_is_printed(
-        run: Callable[..., Any], make_model: Callable[..., Path],
-        write_lines: Callable[..., Path]) -> None:
-    model, path = make_model("one"), write_lines("s.jsonl", *SENTENCES)
-    outcome = run("score-pppl", "--model", model, path, "--fail-over", 1, "--baseline", path)
-    assert outcome.code == 1
-    line, baseline = outcome.records
-    assert outcome.err == (
-        f"bmtools: pppl: found {line['pppl']} of {model}, expected at most 1\n")
-    assert baseline["model"] == f"frequency of {path}"
-    assert run("score-pppl", "--model", model, path, "--fail-over", line["pppl"]).code == 0
-
-
 def test_groups_and_variants(
         run: Callable[..., Any], make_model: Callable[..., Path],
         write_lines: Callable[..., Path]) -> None:

@@ -155,7 +155,6 @@ def test_a_metric_in_place_of_the_papers_is_named(run: Run, write_lines: Write) 
     strict, tokens, *_ = outcome.records
     assert strict["other_metrics"] == {"BC2GM": "f1"} and "other_metrics" not in tokens
     assert (strict["scores"], tokens["scores"]) == ({"BC2GM": 80.0}, {"BC2GM": 75.0})
-    assert "f1 in place of the paper's metric on 1 of them" in outcome.err
     table = run("score-suite", "--suite", "biobit", path, "--table").out
     assert "; *: f1 in place of the paper's metric" in table
     assert "| 80.00* +3.1% | 75.00 (2.00) -3.3% |" in table

@@ -52,20 +52,6 @@ def test_a_stage_that_fails_midway_leaves_one_line_and_no_file(
     assert sorted(one.name for one in tmp_path.iterdir()) == ["bin", "notes.jsonl"]
 
 
-def test_a_memory_is_asked_before_a_program(
-        run: Run, memory: tuple[str, ...], write_lines: Callable[..., Path]) -> None:
-    path = write_lines("notes.jsonl", {"id": "a", "text": "No pain.  A cough of 3 days.",
-                                       "licence": "CC0-1.0"})
-    outcome = run("translate", *PAIR, *memory[-2:], "--engine", "command", "--command",
-                  "sed s/days/giorni/", "--set", "model_licence=MIT", "--checks", "none", path)
-    assert outcome.code == 0, outcome.err
-    [record] = outcome.records
-    assert record["text"] == "Nessun dolore.  A cough of 3 giorni."
-    assert record["licence"] == "MIT"
-    assert record["meta"]["translation"]["command"] == "sed"
-    assert "bmtools: 1 sentence from the translation memory\n" in outcome.err
-
-
 def test_a_server_that_is_not_there_is_one_line_and_no_file(
         run: Run, write_lines: Callable[..., Path], tmp_path: Path) -> None:
     path = write_lines("notes.jsonl", *NOTES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import json
 import os
 import subprocess
@@ -11,7 +10,6 @@ import sys
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -40,20 +38,6 @@ def run_script(warm_bmtools: Path) -> RunScript:
         return done.stdout
 
     return run
-
-
-@pytest.fixture(scope="session")
-def load_script() -> Callable[[Path], ModuleType]:
-    """Return a function that imports a script by its path."""
-
-    def load(path: Path) -> ModuleType:
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-
-    return load
 
 
 @pytest.fixture(scope="session")

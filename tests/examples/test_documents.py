@@ -7,7 +7,6 @@ import json
 import re
 import shlex
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,6 @@ from bmtools.recipes.toml import read_run_config
 from bmtools.study.cards.about import read_about
 from bmtools.study.corpora.topics import read_topics
 
-CONVERTERS = ("hf download",)
 each_document = pytest.mark.parametrize(
     "document", DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS])
 
@@ -115,19 +113,6 @@ def test_settings_shown_are_those_of_the_file(tmp_path: Path) -> None:
             else:
                 is_of_topics = document.stem == "corpus"
                 assert read_topics(str(path)) if is_of_topics else read_run_config(str(path)).phases
-
-
-@pytest.mark.parametrize("program", CONVERTERS)
-def test_other_programs_know_the_options_shown(program: str) -> None:
-    if shutil.which(program.split()[0]) is None:
-        pytest.skip(f"{program} is absent")
-    done = subprocess.run([*program.split(), "--help"], capture_output=True, text=True, check=True)
-    code = section("Models from the Hub").replace("\\\n", " ")
-    found = [line for line in code.splitlines() if line.startswith(program)]
-    assert found
-    for line in found:
-        for option in re.findall(r" (--[\w-]+)", line.partition("#")[0]):
-            assert option in done.stdout
 
 
 @pytest.mark.slow
