@@ -83,7 +83,12 @@ def convert(checkpoint: str | PathLike[str], output: str | PathLike[str], *,
     require_versions()
     silence_transformers()
     source = Path(checkpoint)
-    sources, config, state = _read(source)
+    config: PretrainedConfig
+    if megatron := megatron_file(source):
+        sources, (config, state) = [megatron], read_megatron(megatron)
+    else:
+        state = read_weights(source)
+        sources, config = pickled_files(source) or weight_files(source), _read_config(source, state)
     require_finite(source, state)
     words = _load_tokenizer(Path(tokenizer or source), config, casing)
     model, left_out = _load(source, config, state)
@@ -99,14 +104,6 @@ def convert(checkpoint: str | PathLike[str], output: str | PathLike[str], *,
     with new_directory(Path(output), overwrite) as partial:
         write_checkpoint_files(partial, model, words, manifest)
     return {"checkpoint": str(output), **line}
-
-
-def _read(source: Path) -> tuple[list[Path], PretrainedConfig, dict[str, Tensor]]:
-    """Read a configuration and weights, and name the files of weights."""
-    if megatron := megatron_file(source):
-        return [megatron], *read_megatron(megatron)
-    state = read_weights(source)
-    return pickled_files(source) or weight_files(source), _read_config(source, state), state
 
 
 def _read_config(source: Path, state: Mapping[str, Tensor]) -> PretrainedConfig:

@@ -70,8 +70,10 @@ def compare_vocab(vocabularies: Mapping[str, Vocabulary | Path | str],
         DataError: no words.
         CheckpointError: a path without a vocabulary.
     """
-    usages = {name: _Usage(one if isinstance(one, Vocabulary) else load_vocabulary(Path(one)))
+    loaded = {name: one if isinstance(one, Vocabulary) else load_vocabulary(Path(one))
               for name, one in vocabularies.items()}
+    encoders = {name: Encoder(vocabulary.backend) for name, vocabulary in loaded.items()}
+    tokens: Counter[str] = Counter()
     counter = WordCounter(segmenter)
     mentions: dict[str, defaultdict[str, Counter[str]]] = {
         ENTITIES: defaultdict(Counter), TERMS: defaultdict(Counter)}
@@ -79,8 +81,8 @@ def compare_vocab(vocabularies: Mapping[str, Vocabulary | Path | str],
     while batch := list(islice(pending, _TEXTS_AT_ONCE)):
         texts = [text for record in batch for text in (record.get("title"), record["text"]) if text]
         counter.add(texts)
-        for usage in usages.values():
-            usage.tokens += len(usage.encoder.encode(texts).ids)
+        for name, encoder in encoders.items():
+            tokens[name] += len(encoder.encode(texts).ids)
         _count_mentions(mentions[ENTITIES], (one for record in batch for one in _entities(record)))
     _count_mentions(mentions[TERMS], terms)
     words = counter.words()
@@ -96,22 +98,12 @@ def compare_vocab(vocabularies: Mapping[str, Vocabulary | Path | str],
         raise DataError("no words in the input; expected records with some text, or "
                         f"{setting('terms')} with some terms")
     for scope in scopes:
-        yield from scope.lines(usages, worst)
+        yield from scope.lines(loaded, tokens, worst)
 
 
 def _count_mentions(by_type: dict[str, Counter[str]], mentions: Iterable[Term]) -> None:
     for mention in mentions:
         by_type[mention.type][" ".join(mention.text.split())] += 1
-
-
-class _Usage:
-    """A vocabulary, and how many of its tokens a text takes."""
-
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self.backend = vocabulary.backend
-        self.encoder = Encoder(self.backend)
-        self.tokens = 0
-        self.facts = vocabulary.facts()
 
 
 def _entities(record: Record) -> Iterator[Term]:
@@ -138,27 +130,24 @@ class _Scope:
     mentions: Mapping[str, int] | None
     segmenter: Segmenter | None
 
-    def lines(self, usages: Mapping[str, _Usage], worst: int) -> Iterator[JsonObject]:
-        """Yield a line for each vocabulary."""
+    def lines(self, vocabularies: Mapping[str, Vocabulary], text_tokens: Mapping[str, int],
+              worst: int) -> Iterator[JsonObject]:
+        """Yield a line for each vocabulary; the tokens of a text include its punctuation."""
         first = None
-        for name, usage in usages.items():
-            line = self._line(usage, worst)
-            first = first or line["tokens"]
-            line["relative_tokens"] = round(line["tokens"] / first, _DIGITS) if first else None
-            yield {"vocabulary": name, "scope": self.name, **usage.facts, **line}
-
-    def _line(self, usage: _Usage, worst: int) -> JsonObject:
-        spaced = self.segmenter is None
-        found = fragmentation(usage.backend, self.words, spaced)
-        line: JsonObject = {"words": found.words, "pieces": found.pieces, **found.shares()}
-        tokens, whole, ranked = self._rank_terms(usage.backend, worst)
-        if self.mentions is None:
-            tokens = usage.tokens  # punctuation included
-        else:
-            count = sum(self.mentions.values())
-            line |= {"mentions": count, "whole_mentions_share": round(whole / count, _DIGITS)}
-        return {**line, "tokens": tokens, "tokens_per_1000_words":
-                round(1000 * tokens / found.words, 1) if found.words else None, **ranked}
+        for name, vocabulary in vocabularies.items():
+            found = fragmentation(vocabulary.backend, self.words, self.segmenter is None)
+            tokens, whole, ranked = self._rank_terms(vocabulary.backend, worst)
+            line: JsonObject = {"words": found.words, "pieces": found.pieces, **found.shares()}
+            if self.mentions is None:
+                tokens = text_tokens[name]
+            else:
+                count = sum(self.mentions.values())
+                line |= {"mentions": count, "whole_mentions_share": round(whole / count, _DIGITS)}
+            first = first or tokens
+            yield {"vocabulary": name, "scope": self.name, **vocabulary.facts(), **line,
+                   "tokens": tokens, "tokens_per_1000_words":
+                   round(1000 * tokens / found.words, 1) if found.words else None, **ranked,
+                   "relative_tokens": round(tokens / first, _DIGITS) if first else None}
 
     def _rank_terms(self, backend: Tokenizer, worst: int,
                     ) -> tuple[int, int, dict[str, list[JsonObject]]]:

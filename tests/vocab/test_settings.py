@@ -22,11 +22,3 @@ from bmtools.vocab.settings import VocabularyConfig
 def test_wrong_values_name_their_option(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         VocabularyConfig(**given)
-
-
-@pytest.mark.parametrize(("given", "style"), [
-    ({}, "bert"), ({"tokenizer_type": "bpe"}, "roberta"),
-    ({"tokenizer_type": "unigram"}, "roberta"),
-    ({"tokenizer_type": "bpe", "special_tokens": "modernbert"}, "modernbert")])
-def test_each_type_has_its_style_unless_told(given: dict[str, Any], style: str) -> None:
-    assert VocabularyConfig(**given).special_token_style == style

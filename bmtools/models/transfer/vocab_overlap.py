@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,6 +22,8 @@ _CONTINUATION = "##"
 _REPLACEMENT_CHARACTER = "\ufffd"
 _ROLES = ("pad", "unk", "cls", "sep", "mask", "bos", "eos")
 _REQUIRED_ROLES = ("pad", "cls", "sep", "mask")
+_KINDS = ("WordPiece", "byte-level BPE", "BPE", "Unigram")
+_BYTES = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def find_overlap(old: PreTrainedTokenizerFast, new: PreTrainedTokenizerFast) -> 
     shared = {new_id: old_id for new_id, old_id in by_role.items()
               if new_id is not None and old_id is not None}
     special_ids = {*old.all_special_ids}
-    splitter = _SPLITTERS[model_type](old, known)
+    splitter = _Splitter(old, model_type)
     alike = _spelled_alike(new, known, splitter, special_ids)
     overlap = VocabOverlap(shared, {}, {})
     for token, number in sorted(new.get_vocab().items(), key=lambda item: item[1]):
@@ -129,9 +131,9 @@ def _check_vocabularies(old: PreTrainedTokenizerFast, new: PreTrainedTokenizerFa
     if old_type != new_type:
         raise CheckpointError(f"the base has a {old_type} vocabulary, the tokenizer a {new_type} "
                               "one; expected two of a kind")
-    if old_type not in _SPLITTERS:
+    if old_type not in _KINDS:
         raise CheckpointError(f"the base has a {old_type} vocabulary, expected "
-                              f"{' or '.join(_SPLITTERS)}")
+                              f"{' or '.join(_KINDS)}")
     for role in _REQUIRED_ROLES:
         if getattr(new, f"{role}_token_id") is None:
             raise CheckpointError(f"the new tokenizer has no {role} token, expected that of a "
@@ -161,40 +163,45 @@ def _spelled_alike(new: PreTrainedTokenizerFast, known: Mapping[str, int], split
 class _Splitter:
     """Split of a token as the old vocabulary would, as part of a word if it is one.
 
+    WordPiece marks tokens inside words, SentencePiece those at the start of words. Tokens of
+    byte-level BPE are spelled in letters that represent bytes, the space before a word among them.
+
     Args:
         old: the old tokenizer.
-        known: its vocabulary.
+        kind: type of both tokenizers.
     """
 
-    def __init__(self, old: PreTrainedTokenizerFast, known: Mapping[str, int]) -> None:
-        self._model = old.backend_tokenizer.model
-        self._known = known
+    def __init__(self, old: PreTrainedTokenizerFast, kind: str) -> None:
+        self._model, self._known = old.backend_tokenizer.model, old.get_vocab()
+        self._in_words, self._in_bytes = kind == "WordPiece", kind == "byte-level BPE"
 
     def normalize(self, token: str, normalizer: Normalizer | None) -> str:
-        """Spell a token the way a normalizer would; the mark of a word's start stays."""
-        mark, text = self._without_mark(token)
-        return token if normalizer is None or not text else \
-            mark + normalizer.normalize_str(text).strip()
+        """Spell a token the way a normalizer would; marks, and parts of characters, stay."""
+        mark, text = self._parts(token)
+        if normalizer is None or not text or (self._in_bytes and _REPLACEMENT_CHARACTER in text):
+            return token
+        spelled = normalizer.normalize_str(text)
+        return "".join(part for part, _ in _BYTES.pre_tokenize_str(mark + spelled)) \
+            if self._in_bytes else mark + spelled.strip()
+
+    def _parts(self, token: str) -> tuple[str, str]:
+        """Separate a token's mark, or the space before it, from its text."""
+        if self._in_words:
+            is_inside = token.startswith(_CONTINUATION) and token != _CONTINUATION
+            return (_CONTINUATION, token[len(_CONTINUATION):]) if is_inside else ("", token)
+        whole = str(decoders.ByteLevel().decode([token])) if self._in_bytes else token
+        text = whole.lstrip(None if self._in_bytes else METASPACE)
+        return whole[:len(whole) - len(text)], text
 
     def split(self, token: str) -> list[int]:
         """Give old ids; none if a part is unknown."""
-        return [piece.id for piece in self._model.tokenize(token)]
-
-    def _without_mark(self, token: str) -> tuple[str, str]:
-        text = token.lstrip(METASPACE)
-        return token[:len(token) - len(text)], text
-
-
-class _WordPieceSplitter(_Splitter):
-    """Longest known piece first; `##` marks those inside a word."""
-
-    def split(self, token: str) -> list[int]:
-        """Give old ids; none if a part is unknown."""
-        mark, text = self._without_mark(token)
+        if not self._in_words:
+            return [piece.id for piece in self._model.tokenize(token)]
+        mark, text = self._parts(token)
         ids: list[int] = []
         for number, word in enumerate(text.split()):
             start = 0
-            while start < len(word):
+            while start < len(word):  # the longest known piece first
                 prefix = _CONTINUATION if start or (mark and not number) else ""
                 end = next((end for end in range(len(word), start, -1)
                             if prefix + word[start:end] in self._known), None)
@@ -203,33 +210,3 @@ class _WordPieceSplitter(_Splitter):
                 ids.append(self._known[prefix + word[start:end]])
                 start = end
         return ids
-
-    def _without_mark(self, token: str) -> tuple[str, str]:
-        is_inside = token.startswith(_CONTINUATION) and token != _CONTINUATION
-        return (_CONTINUATION, token[len(_CONTINUATION):]) if is_inside else ("", token)
-
-
-class _ByteSplitter(_Splitter):
-    """Tokens spelled in letters that represent bytes, the space before a word among them."""
-
-    _letters = staticmethod(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-                            .pre_tokenize_str)
-
-    @staticmethod
-    def text(token: str) -> str:
-        """Decode a token's bytes; parts of a character become a replacement character."""
-        return str(decoders.ByteLevel().decode([token]))
-
-    def normalize(self, token: str, normalizer: Normalizer | None) -> str:
-        """Spell a token the way a normalizer would, unless it is part of a character."""
-        text = self.text(token)
-        if normalizer is None or _REPLACEMENT_CHARACTER in text or not text.strip():
-            return token
-        spaces = text[:len(text) - len(text.lstrip())]
-        spelled = spaces + normalizer.normalize_str(text[len(spaces):])
-        return "".join(part for part, _ in self._letters(spelled))
-
-
-_SPLITTERS: Mapping[str, Callable[[PreTrainedTokenizerFast, Mapping[str, int]], _Splitter]] = {
-    "WordPiece": _WordPieceSplitter, "byte-level BPE": _ByteSplitter, "BPE": _Splitter,
-    "Unigram": _Splitter}
