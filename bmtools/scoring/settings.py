@@ -117,15 +117,8 @@ class MaskedLmLossConfig(Settings, title="Masking of texts"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        known = get_args(Masking)
-        require_names("masking", self.maskings(), known)
-        rates, corruptions = self._rates(), self._corruptions()
-        require(all(0 < rate <= 1 for rate in rates), "mask_rate", repr(self.mask_rate), _RATES)
-        for name, values in (("masking", self.maskings()), ("mask_rate", rates),
-                             ("corruption", corruptions)):
-            found = repr(getattr(self, name))
-            require(len(values) > 0, name, found, "one at least")
-            require(len(set(values)) == len(values), name, found, "each once")
+        require_names("masking", self.maskings(), get_args(Masking))
+        self.combinations()
 
     def maskings(self) -> list[str]:
         """Strategies, in the order given."""
@@ -133,14 +126,9 @@ class MaskedLmLossConfig(Settings, title="Masking of texts"):
 
     def combinations(self) -> list[Combination]:
         """All combinations; the corruption changes fastest."""
-        return [Combination(*one) for one in product(self.maskings(), self._rates(),
-                                                     self._corruptions())]
-
-    def _rates(self) -> list[float]:
-        return _parse("mask_rate", self.mask_rate, float, _RATES)
-
-    def _corruptions(self) -> list[str]:
-        return _parse("corruption", self.corruption, _normalized, _PERCENTAGES)
+        return [Combination(*one) for one in product(
+            self.maskings(), _parse("mask_rate", self.mask_rate, _share, _RATES),
+            _parse("corruption", self.corruption, _normalized, _PERCENTAGES))]
 
     def check_usage(self, has_terms: bool) -> None:
         """Refuse terms that do not go with these settings.
@@ -198,12 +186,26 @@ def _parse(name: str, text: str, parse: Callable[[str], Parsed], expected: str) 
     """Parse a comma-separated list.
 
     Raises:
-        ValueError: a part that cannot be parsed.
+        ValueError: a part that cannot be parsed, none, or one twice.
     """
     try:
-        return [parse(part.strip()) for part in text.split(",") if part.strip()]
+        found = [parse(part.strip()) for part in text.split(",") if part.strip()]
     except ValueError:
         raise ValueError(f"{setting(name)}: found {text!r}, expected {expected}") from None
+    require(len(found) > 0, name, repr(text), "one at least")
+    require(len(set(found)) == len(found), name, repr(text), "each once")
+    return found
+
+
+def _share(text: str) -> float:
+    """Parse a share above 0, at most 1.
+
+    Raises:
+        ValueError: another number, or none.
+    """
+    if not 0 < float(text) <= 1:
+        raise ValueError(text)
+    return float(text)
 
 
 def _normalized(corruption: str) -> str:

@@ -35,7 +35,7 @@ from bmtools.study.reports.study import Study, StudyDirectory
 from bmtools.tasks.metrics.errors import PRECISION
 from bmtools.values import format_cell
 
-_MOST_CURVES, _MOST_POINTS, _MOST_VALUES = 6, 60, 35
+_MOST_CURVES, _MOST_POINTS, _MOST_VALUES, _MOST_TERMS = 6, 60, 35, 3
 _HASH_DIGITS = 12
 _LONG = 7200  # seconds from which hours are shown
 # Their files tell of outputs, and are none.
@@ -118,6 +118,10 @@ def vocabularies(study: Study) -> Iterator[Part]:
         "unknown_share"))
     yield from _tables("Tokens", lines, ("vocabulary", "scope"), (
         "words", "tokens", "tokens_per_1000_words", "relative_tokens"))
+    terms = [{**line, **term, "pieces": " ".join(term["pieces"]), "times": term["count"]}
+             for line in lines for term in line.get("costliest", ())[:_MOST_TERMS]]
+    yield from _tables("Broken up at most cost", terms, ("vocabulary", "scope", "term"),
+                       ("pieces", "times"))
 
 
 def _tables(title: str, lines: Sequence[JsonMapping], names: Sequence[str],
