@@ -54,8 +54,11 @@ def xml_elements(name: str, roots: Collection[str], tags: Collection[str],
         head = stream.read(_AHEAD)
         if head:
             _check_prolog(head, source_name(name), roots)
+            # The names of characters in a whole file, unless its encoding hides them.
+            names = frozenset(name.decode() for name in set(_NAME.findall(head))) \
+                if len(head) < _AHEAD and b"\0" not in head[:_WIDE] else None
             yield from _streamed(name, tags, chain(_chunks(BytesIO(head)), _chunks(stream)),
-                                 _names_in(head) if len(head) < _AHEAD else None, children)
+                                 names, children)
 
 
 def _check_prolog(head: bytes, name: str, roots: Collection[str]) -> None:
@@ -152,13 +155,6 @@ class _OwnDtd(etree.Resolver):
         known = _declarations()
         names = known if self._names is None else sorted(self._names & known.keys())
         return self.resolve_string("".join(map(known.__getitem__, names)), context)
-
-
-def _names_in(content: bytes) -> frozenset[str] | None:
-    """Find the names of characters in a whole file; None where its encoding hides them."""
-    if b"\0" in content[:_WIDE]:
-        return None
-    return frozenset(name.decode() for name in set(_NAME.findall(content)))
 
 
 @cache

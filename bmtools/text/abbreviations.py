@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from bmtools.errors import DataError
+from bmtools.io.sources import read_lines
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,8 @@ def read_abbreviations(path: Path) -> Abbreviations:
     Raises:
         DataError: a line with something else, or no such file.
     """
-    try:
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: {error}; expected a text file in UTF-8") from error
     found: dict[bool, set[str]] = {True: set(), False: set()}
-    for number, line in enumerate(lines, 1):
+    for number, line in read_lines(str(path)):
         word, *others = line.partition("#")[0].split() or [""]
         if others and others != ["..."]:
             raise DataError(f"{path}:{number}: found {line.strip()!r}, expected an abbreviation, "

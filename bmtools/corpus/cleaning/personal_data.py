@@ -7,8 +7,9 @@ are not looked for, and a number written in another way is missed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from operator import mul
 
 from bmtools.corpus.cleaning.edits import EditedText
 
@@ -37,6 +38,11 @@ _ANYTHING = ("",)
 
 def _digits(text: str) -> str:
     return "".join(filter(str.isdigit, text))
+
+
+def _weighted(digits: Sequence[int], most: int) -> int:
+    """Sum up digits by weights, from the largest down to 2."""
+    return sum(map(mul, range(most, 1, -1), digits))
 
 
 def is_codice_fiscale(text: str) -> bool:
@@ -79,16 +85,13 @@ def is_ssn(text: str) -> bool:
 def is_nhs_number(text: str) -> bool:
     """Check a British NHS number: weights 10 to 2, modulus 11."""
     digits = list(map(int, _digits(text)))
-    total = sum(weight * digit for weight, digit in zip(range(10, 1, -1), digits, strict=False))
-    return (11 - total % 11) % 11 == digits[9]
+    return (11 - _weighted(digits, 10) % 11) % 11 == digits[9]
 
 
 def is_cpf(text: str) -> bool:
     """Check the two last digits of a Brazilian CPF."""
     digits = list(map(int, _digits(text)))
-    found = [sum(weight * digit for weight, digit in zip(range(size + 1, 1, -1), digits,
-                                                         strict=False)) * 10 % 11 % 10
-             for size in (9, 10)]
+    found = [_weighted(digits, most) * 10 % 11 % 10 for most in (10, 11)]
     return found == digits[9:] and len(set(digits)) > 1
 
 

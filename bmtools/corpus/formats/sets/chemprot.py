@@ -137,27 +137,23 @@ def marked_records(names: Iterable[str], default_type: str, tally: Tally) -> Ite
     Args:
         names: JSON Lines with `text` and `label`, compressed or not; `-` for stdin.
         default_type: of both entities.
-        reject: receives lines that cannot be read.
+        tally: rejects lines that cannot be read.
     """
     for name, place, content in json_objects(names, JsonObject, tally.reject):
-        with tally.rejecting():
-            yield _marked_record(content, default_type, name, place)
-
-
-def _marked_record(content: JsonObject, default_type: str, name: str, place: str) -> Record:
-    text, label = content.get("text"), content.get("label")
-    marked = _MARKED.match(text) if isinstance(text, str) else None
-    if marked is None or not isinstance(text, str) or not isinstance(label, str) or not label:
-        raise RecordError(place, "found no text with << a >> before [[ b ]], or no label, expected "
-                                 "SciBERT's ChemProt", content)
-    before = marked["before"] + marked["head"] + marked["between"]
-    head, tail = ({"id": key, "start": start, "end": start + len(marked[part]),
-                   "type": default_type, "text": marked[part]}
-                  for key, start, part in (("a", len(marked["before"]), "head"),
-                                           ("b", len(before), "tail")))
-    return Record(id=name, text=before + marked["tail"] + text[marked.end():],
-                  entities=[head, tail], place=place,
-                  relations=[{"head": "a", "tail": "b", "type": label}])
+        text, label = content.get("text"), content.get("label")
+        marked = _MARKED.match(text) if isinstance(text, str) else None
+        if marked is None or not isinstance(text, str) or not isinstance(label, str) or not label:
+            tally.reject(RecordError(place, "found no text with << a >> before [[ b ]], or no "
+                                            "label, expected SciBERT's ChemProt", content))
+            continue
+        before = marked["before"] + marked["head"] + marked["between"]
+        head, tail = ({"id": key, "start": start, "end": start + len(marked[part]),
+                       "type": default_type, "text": marked[part]}
+                      for key, start, part in (("a", len(marked["before"]), "head"),
+                                               ("b", len(before), "tail")))
+        yield Record(id=name, text=before + marked["tail"] + text[marked.end():],
+                     entities=[head, tail], place=place,
+                     relations=[{"head": "a", "tail": "b", "type": label}])
 
 
 @reader

@@ -149,7 +149,13 @@ def squad_parts(records: Iterable[Record], counts: Counter[str] | None = None,
             "title") or record.get("meta", {}).get("document") or ""):
         paragraphs = []
         for text, group in groupby(article, key=lambda record: record["text"]):
-            questions = [_question(record) for record in group]
+            questions = []
+            for record in group:
+                questions.append({"id": record["id"], "question": record["question"]})
+                if "answers" in record:
+                    answers = [{"text": answer["text"], "answer_start": answer["start"]}
+                               for answer in record["answers"]]
+                    questions[-1] |= {"answers": answers, "is_impossible": not answers}
             counts["questions"] += len(questions)
             counts["questions without an answer"] += sum(
                 one.get("is_impossible", False) for one in questions)
@@ -169,12 +175,3 @@ def _questions(records: Iterable[Record], reject: Reject) -> Iterator[Record]:
                                              "in the text", record))
         else:
             yield record
-
-
-def _question(record: Record) -> JsonObject:
-    question = {"id": record["id"], "question": record["question"]}
-    if "answers" not in record:
-        return question
-    answers = [{"text": answer["text"], "answer_start": answer["start"]}
-               for answer in record["answers"]]
-    return {**question, "answers": answers, "is_impossible": not answers}

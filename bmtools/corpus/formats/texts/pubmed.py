@@ -188,7 +188,7 @@ def _meta(citation: _Citation) -> JsonObject:
     journal = _children(article_parts.get("Journal"))
     book = _children(article_parts.get("Book"))
     info = _children(parts.get("MedlineJournalInfo"))
-    ids = _ids(citation, book)
+    ids = _ids(citation)
     meta = {
         "version": int(citation.version) if citation.version.isdecimal() else 1,
         "journal": plain(journal.get("Title")) or plain(info.get("MedlineTA")),
@@ -207,7 +207,7 @@ def _meta(citation: _Citation) -> JsonObject:
         "mesh": _texts(parts["MeshHeadingList"].iter("DescriptorName", "Descriptor"))
         if "MeshHeadingList" in parts else None,
         "keywords": _texts(word for words in citation.root.iterchildren("KeywordList")
-                           for word in words) if "KeywordList" in parts else None,
+                           for word in words),
     }
     if meta["version"] == 1:
         del meta["version"]
@@ -223,21 +223,18 @@ def _year(*dates: Element | None) -> int | None:
     return None
 
 
-def _ids(citation: _Citation, book: dict[str, Element]) -> dict[str, str]:
+def _ids(citation: _Citation) -> dict[str, str]:
     """Find the identifiers of the article itself, by type; references have others."""
-    parts, article = citation.parts, citation.article
-    places = [article] if "ELocationID" in citation.article_parts else []
-    places += [citation.article_parts["Book"]] if "ELocationID" in book else []
-    found = [(one.get("EIdType"), one) for place in places
+    article = citation.article
+    found = [(one.get("EIdType"), one) for place in (article, *article.iterchildren("Book"))
              for one in place.iterchildren("ELocationID") if one.get("ValidYN") != "N"]
-    lists = [parts["ArticleIdList"]] if "ArticleIdList" in parts else []
+    lists = [*citation.root.iterchildren("ArticleIdList")]
     if citation.whole is not citation.root:
         lists += [ids for added in citation.whole.iterchildren(*_ADDED)
                   for ids in added.iterchildren("ArticleIdList")]
     found += [(one.get("IdType"), one) for ids in lists for one in ids]
-    if "OtherID" in parts:
-        found += [("pmc", one) for one in citation.root.iterchildren("OtherID")
-                  if (one.text or "").startswith("PMC")]
+    found += [("pmc", one) for one in citation.root.iterchildren("OtherID")
+              if (one.text or "").startswith("PMC")]
     return {kind: plain(one).partition(" ")[0] for kind, one in reversed(found)}
 
 
