@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 import torch
+from tokenizers import Tokenizer, models
 from transformers import (
     AutoModelForMaskedLM,
     AutoTokenizer,
+    PreTrainedTokenizerFast,
 )
 
 import bmtools.models
@@ -111,3 +113,17 @@ def test_a_larger_model_reads_no_records(run: Run, arguments: list[Any], base: P
     assert (too_small.code, too_small.err) == (
         1, "bmtools: --grow: found 1x32, but the base is 1x64; expected more layers or a greater "
            "width, and less of neither\n")
+
+
+def test_a_tokenizer_of_another_family_is_one_line(run: Run, arguments: list[Any], corpus: Path,
+                                                   tmp_path: Path) -> None:
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    words = Tokenizer(models.BPE(vocab={token: n for n, token in enumerate([*special, "a", "b"])},
+                                 merges=[]))
+    PreTrainedTokenizerFast(tokenizer_object=words, cls_token="<s>", sep_token="</s>",
+                            pad_token="<pad>", unk_token="<unk>",
+                            mask_token="<mask>").save_pretrained(tmp_path / "bpe")
+    outcome = run(*arguments, "--tokenizer", tmp_path / "bpe", corpus)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == ("bmtools: the base has a WordPiece vocabulary, the tokenizer a BPE one; "
+                           "expected two of a kind\n")
