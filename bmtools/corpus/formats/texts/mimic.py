@@ -14,7 +14,8 @@ from bmtools.io.sources import source_name
 from bmtools.records import Record
 
 _TABLE = TableConfig(delimiter=",", quoting="on")
-_MARK = re.compile(r"\[\*\*.*?\*\*\]|_{3,}", re.DOTALL)
+_BLANK = re.compile("_{3,}")
+_MARK = re.compile(rf"\[\*\*.*?\*\*\]|{_BLANK.pattern}", re.DOTALL)
 _NAMES = {"DS": "Discharge summary", "AD": "Discharge summary addendum", "RR": "Radiology",
           "AR": "Radiology addendum"}
 
@@ -102,8 +103,16 @@ def _notes(name: str, reject: Reject) -> Iterator[tuple[_Release, str, dict[str,
 
 def _record(release: _Release, note: dict[str, str], kind: str, marks: str | None,
             place: str) -> Record:
-    text = note["text"] if marks is None else _MARK.sub(lambda _: marks, note["text"])
+    text = note["text"] if marks is None else replace_marks(note["text"], marks)
     meta = {"kind": kind, "date": next(filter(None, map(note.get, release.dates)), ""),
             **{key: note.get(column, "") for key, column in release.meta.items()}}
     return Record(id=note[release.id], text=text, lang="en", source=release.source,
                   meta={key: value for key, value in meta.items() if value}, place=place)
+
+
+def replace_marks(text: str, replacement: str) -> str:
+    """Replace the marks of de-identification, in time that grows with the text."""
+    end = text.rfind("**]")
+    marked = text[:end + 3] if end >= 0 else ""  # no mark begins after the last end of one
+    return _MARK.sub(lambda _: replacement, marked) \
+        + _BLANK.sub(lambda _: replacement, text[len(marked):])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 
 import pytest
 
-from bmtools.corpus.formats.texts.mimic import mimic_records
+from bmtools.corpus.formats.texts.mimic import mimic_records, replace_marks
 from bmtools.errors import DataError
 
 NAME = "notes.csv"
@@ -86,3 +87,15 @@ def test_a_quote_that_does_not_end_is_refused_before_memory_is_full(write) -> No
     path = write(III + '178,1,,,,,ECG,x,,,"' + "word " * 400_000)
     with limiting_records(1), pytest.raises(DataError, match=r"notes\.csv:10: found a"):
         list(mimic_records([path]))
+
+
+@pytest.mark.parametrize("text", ["[**" * 100_000, "[**" * 100_000 + "**]" * 100_000,
+                                  "[**a**]___" * 50_000, "_" * 500_000])
+def test_time_to_replace_marks_grows_with_the_text(text: str) -> None:
+    started = time.process_time()
+    assert replace_marks(text, "") in ("[**" * 100_000, "**]" * 99_999, "")
+    assert time.process_time() - started < 1  # before: 10 s for a fifth of the first text
+
+
+def test_marks_after_the_last_end_stay() -> None:
+    assert replace_marks("A [**Name**] ___ [**b ____", "X") == "A X X [**b X"
