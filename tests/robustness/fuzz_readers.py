@@ -205,7 +205,7 @@ READERS = (
     *(Reader(file, f"score-tasks annotated.jsonl predicted.jsonl --resamples 9 --task {task}",
              weight=.2)
       for task in TASK_METRICS for file in ("annotated.jsonl", "predicted.jsonl")),
-    Reader("in.jsonl", "score-translation in.jsonl in.jsonl --resamples 0", weight=.5),
+    Reader("in.jsonl", "score-translation in.jsonl in.jsonl --resamples 2", weight=.5),
     Reader("memory.tsv", "translate --engine command --command cat --source-lang en --target-lang "
            "it notes.jsonl --glossary memory.tsv", said=("the engine wrote nothing",)),
     Reader("suite.jsonl", "score-suite --suite suite.toml Organs=suite.jsonl"),
