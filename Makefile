@@ -7,7 +7,7 @@
 # make man    writes man pages of all commands and topics to man: man -l man/bmtools-pretrain.1
 # make docs   builds the site of README and docs/ in build/site; a broken link fails
 # make fuzz   reads FUZZ=10000 damaged files of all kinds, and prints what became of them
-# make kill   ends commands by KILLS=100 signals at random moments, and prints what stood then
+# make kill   ends commands by KILLS=100 signals at random moments
 # make long   kills a run of STEPS=20000 steps 50 times, and compares it with one that never was
 VENV ?= .venv
 PYTHON ?= python3
