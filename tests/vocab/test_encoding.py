@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+import itertools
+import json
 import random
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -190,6 +194,27 @@ def test_any_mixture_becomes_what_the_library_makes_of_it(tokenizer: Any) -> Non
     found = Encoder(tokenizer.backend_tokenizer).encode([TEXTS[0], *texts])
     assert found.in_chunks
     assert as_lists(tokenizer, [TEXTS[0], *texts])[1:] == list(by_library(tokenizer, texts))
+
+
+@pytest.mark.slow
+@pytest.mark.data
+def test_real_text_becomes_what_the_library_makes_of_it(tokenizer: Any, data: Path) -> None:
+    texts = list(real_texts(data))
+    assert Encoder(tokenizer.backend_tokenizer).encode(texts).in_chunks
+    assert as_lists(tokenizer, texts) == list(by_library(tokenizer, texts))
+
+
+def real_texts(data: Path) -> Iterator[str]:
+    with gzip.open(data / "en/corpus/pubmed-drug-reviews.jsonl.gz", "rt", "utf-8") as stream:
+        for line in itertools.islice(stream, 100):
+            record = json.loads(line)
+            yield f"{record['title']}\n{record['text']}"
+    with gzip.open(data / "it/corpus/native-leaflets.jsonl.gz", "rt", "utf-8") as stream:
+        yield from (json.loads(line)["text"] for line in itertools.islice(stream, 10))
+    with (data / "it/corpus/native-clinical.jsonl").open(encoding="utf-8") as stream:
+        yield from (json.loads(line)["text"] for line in itertools.islice(stream, 50))
+    with (data / "ja/corpus/general-gsd.txt").open(encoding="utf-8") as stream:
+        yield from itertools.islice(stream, 200)
 
 
 @pytest.mark.parametrize("family", ["WordPiece", "byte BPE, RobertaProcessing", "Unigram"])

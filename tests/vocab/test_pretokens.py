@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,6 +36,16 @@ def test_counts_are_those_of_whole_texts(tokenizer_type: str, choices: dict[str,
     expected = Counter(word for text in texts for word in pretokenize(text, made))
     assert count_pretokens(texts, made) == expected
     assert len(expected) > 200
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("tokenizer_type", TYPES)
+def test_counts_of_real_text(tokenizer_type: str, data: Path) -> None:
+    lines = (data / "it/corpus/native-clinical.jsonl").read_text(encoding="utf-8").splitlines()
+    texts = [json.loads(line)["text"] for line in lines[:150]]
+    made = backend(tokenizer_type, {"split_digits": True})
+    assert count_pretokens(texts, made) == Counter(
+        word for text in texts for word in pretokenize(text, made))
 
 
 def test_a_tokenizer_that_allows_no_cut_sees_whole_texts() -> None:
