@@ -71,15 +71,17 @@ def knows_little(known: Callable[..., CheckpointPredictor]) -> CheckpointPredict
     return model
 
 
+@pytest.mark.parametrize(("word", "size"), [("caffè", 6), ("😀", 4)])
 def test_unknown_tokens_are_charged_for_their_characters(
-        known: Callable[..., CheckpointPredictor]) -> None:
+        word: str, size: int, known: Callable[..., CheckpointPredictor]) -> None:
     """Bits of the three tokens, and 8 for each byte of the unknown ones and for their ends."""
-    line = totals(texts_of("il caffè ."), knows_little(known))
+    text = f"il {word} ."
+    line = totals(texts_of(text), knows_little(known))
     assert line["nats_per_token"] == pytest.approx(math.log(2), abs=1e-6)
     assert line["unknown"] == 2
-    spelled = 8 * (len(b"il") + 1 + len("caffè".encode()) + 1)
-    assert line["bits_per_character"] == pytest.approx((3 + spelled) / 10, abs=1e-6)
-    assert line["unknown_bits_per_character"] == pytest.approx(spelled / 10, abs=1e-6)
+    spelled = 8 * (len(b"il") + 1 + size + 1)
+    assert line["bits_per_character"] == pytest.approx((3 + spelled) / len(text), abs=1e-6)
+    assert line["unknown_bits_per_character"] == pytest.approx(spelled / len(text), abs=1e-6)
     assert line["bits_per_word"] == pytest.approx((3 + spelled) / 3, abs=1e-6)
     assert "unknown_bits_per_character" not in totals(texts_of("."), knows_little(known))
 
