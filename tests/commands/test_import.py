@@ -269,3 +269,14 @@ def test_files_of_a_folder_are_shared_among_workers(run, tmp_path: Path, jobs: i
     nothing = run("import", "pdf", tmp_path / "empty")
     assert (nothing.code, nothing.out) == (1, "")
     assert f"{tmp_path}/empty: found no records" in nothing.err
+
+
+def test_a_set_that_loses_most_of_its_annotations_is_refused(run, source, tmp_path: Path) -> None:
+    out, rejects = tmp_path / "out.jsonl", tmp_path / "rejects.jsonl"
+    mentions = source("a\t0\t3\tOne\tX\ty\na\t0\t3\tNine\tX\na\t0\t3\tOne\tX\n", "ann")
+    outcome = run("import", "standoff", source("a|One.\n"), "--annotations", mentions, "-o", out,
+                  "--rejects", rejects)
+    assert outcome.code == 1
+    assert "found 2 of 3 annotations that cannot be read or are not in" in outcome.err
+    assert len(rejects.read_text().splitlines()) == 2
+    assert not out.exists()

@@ -35,6 +35,7 @@ from bmtools.cli.pass_options import Passes, takes_passes
 from bmtools.cli.results import finish, records_written
 from bmtools.cli.step import CommandStep
 from bmtools.cli.writing import write_lines, write_stream
+from bmtools.corpus.formats.tally import LOST, MATCHED, MOVED
 from bmtools.corpus.importing import (
     Duplicates,
     FileWorker,
@@ -43,9 +44,9 @@ from bmtools.corpus.importing import (
     input_files,
     with_unique_ids,
 )
-from bmtools.errors import Reject
+from bmtools.errors import DataError, Reject
 from bmtools.io.jsonl import refuse_empty
-from bmtools.io.sources import STDIN
+from bmtools.io.sources import STDIN, source_name
 from bmtools.io.workers import ONE_WORKER
 
 Content = TypeVar("Content")
@@ -175,7 +176,7 @@ def _load(path: str) -> Any:
 
 def _not_empty(found: Iterable[Content], names: Sequence[str], allow_empty: bool,
                counts: Counter[str]) -> Iterator[Content]:
-    """Pass on records or lines, refuse sources without any, and say what was left out of them."""
+    """Pass on records or lines; refuse sources without any, or with most annotations lost."""
     is_empty = True
     for one in found:
         is_empty = is_empty and not one
@@ -183,3 +184,8 @@ def _not_empty(found: Iterable[Content], names: Sequence[str], allow_empty: bool
     if is_empty:
         left_out = "; ".join(f"{name}: {count}" for name, count in counts.items() if count)
         refuse_empty(names, allow_empty, f"records ({left_out})" if left_out else "records")
+    elif (lost := counts[LOST]) > (found_in_text := counts[MATCHED] + counts[MOVED]):
+        raise DataError(
+            f"{', '.join(map(source_name, names))}: found {lost:,} of {lost + found_in_text:,} "
+            "annotations that cannot be read or are not in their text, expected less than half; "
+            "--rejects FILE shows them, so check that texts and annotations belong together")

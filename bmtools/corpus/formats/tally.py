@@ -10,6 +10,10 @@ from functools import wraps
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.records import Record
 
+MATCHED = "annotations at their offset"
+MOVED = "moved to the nearest occurrence of their mention"
+LOST = "annotations lost"
+
 
 class Tally:
     """Counts of a reader, and its bad records.

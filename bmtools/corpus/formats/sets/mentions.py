@@ -8,15 +8,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from bmtools.corpus.formats.settings import MentionPairs
-from bmtools.corpus.formats.tally import Tally
+from bmtools.corpus.formats.tally import LOST, MATCHED, MOVED, Tally
 from bmtools.records import JsonObject, Record
 
 IDENTIFIER = "identifier"
 """Key of an entity's concept, such as a MeSH id; a string may name several."""
 
-MATCHED = "annotations at their offset"
-MOVED = "moved to the nearest occurrence of their mention"
-LOST = "annotations lost"
 REPEATED = "repeated annotations left out"
 RELATIONS_LOST = "relations lost"
 Span = tuple[int, int]

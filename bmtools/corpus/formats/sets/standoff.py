@@ -6,12 +6,12 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
 from itertools import chain
 from typing import TypedDict, TypeVar
 
 from bmtools.corpus.formats.sets.mentions import (
-    LOST,
     RELATIONS_LOST,
     REPEATED,
     Arc,
@@ -19,7 +19,7 @@ from bmtools.corpus.formats.sets.mentions import (
     Span,
     entities,
 )
-from bmtools.corpus.formats.tally import Tally, reader
+from bmtools.corpus.formats.tally import LOST, Tally, reader
 from bmtools.errors import DataError, RecordError
 from bmtools.io.folders import whole_json
 from bmtools.io.sources import read_lines, source_name
@@ -43,7 +43,8 @@ def standoff_records(corpora: Iterable[str], tally: Tally,
     words. Without any it is lost, and its document stays. White space at the ends of a mention is
     removed. A text in two parts, `"title"", ""Abstract"": ""abstract`, becomes title, a space and
     abstract. Bars at the end of a line are dropped, and so is a document that repeats an earlier
-    one. All annotations are held in memory, the texts one at a time.
+    one. A tab at the end of a line is dropped, and tabs inside a quoted mention become the commas
+    that BioBIT's BC2GM had there. All annotations are held in memory, the texts one at a time.
 
     Args:
         corpora: files of texts; `-` for stdin.
@@ -53,7 +54,8 @@ def standoff_records(corpora: Iterable[str], tally: Tally,
             It rejects lines that cannot be read, and annotations without an occurrence, which
             otherwise are dropped.
     """
-    waiting = by_document(annotations, "annotations", _mention, tally)
+    waiting = by_document(
+        annotations, "annotations", partial(_mention, counts=tally.counts), tally)
     seen: dict[str, bytes] = {}
     for place, line in chain.from_iterable(map(placed_lines, corpora)):
         document, bar, content = line.partition("|")
@@ -73,10 +75,16 @@ def standoff_records(corpora: Iterable[str], tally: Tally,
     lose_absent(waiting, seen, LOST, tally)
 
 
-def _mention(place: str, line: str) -> tuple[str, Mention]:
+def _mention(place: str, line: str, counts: Counter[str]) -> tuple[str, Mention]:
     """Read a mention, whose id is `A` where its offsets count from the abstract."""
     fields = line.split("\t")
-    part = fields.pop(1) if len(fields) == 6 and fields[1] in ("T", "A") else "T"
+    part = fields.pop(1) if len(fields) > 5 and fields[1] in ("T", "A") else "T"
+    while len(fields) > 5 and not fields[-1]:
+        fields.pop()
+        counts["empty columns at the end of lines left out"] += 1
+    if len(fields) > 5 and fields[3].startswith('"') and fields[-2].endswith('"'):
+        fields[3:-1] = [",".join(fields[3:-1])[1:-1]]
+        counts["mentions with tabs in place of commas mended"] += 1
     if len(fields) != 5:
         raise RecordError(place, f"found {len(fields)} columns in {line[:40]!r}, expected id, "
                                  "start, end, mention and type by tab, with T or A after the id "
@@ -137,9 +145,12 @@ def by_document(names: Iterable[str], what: str, read: Callable[[str, str], tupl
             tally.counts[f"repeated {what} left out"] += 1
             continue
         seen.add(line)
-        with tally.rejecting():
+        try:
             document, annotation = read(place, line)
             found[document].append(annotation)
+        except RecordError as error:
+            tally.counts[f"{what} lost"] += 1
+            tally.reject(error)
     return found
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from bmtools.corpus.formats.sets.brat import brat_records, write_brat
-from bmtools.corpus.formats.sets.mentions import LOST, MATCHED, MOVED, RELATIONS_LOST
+from bmtools.corpus.formats.sets.mentions import RELATIONS_LOST
+from bmtools.corpus.formats.tally import LOST, MATCHED, MOVED
 from bmtools.errors import BmtoolsError, DataError, RecordError
 from bmtools.records import Record, check
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from bmtools.corpus.formats.sets.chemprot import biored_records, chemprot_records
-from bmtools.corpus.formats.sets.mentions import LOST, MATCHED, MOVED, RELATIONS_LOST
+from bmtools.corpus.formats.sets.mentions import RELATIONS_LOST
 from bmtools.corpus.formats.sets.standoff import known_type
+from bmtools.corpus.formats.tally import LOST, MATCHED, MOVED
 from bmtools.errors import DataError, RecordError
 from bmtools.records import Record, check
 

@@ -9,7 +9,8 @@ import pytest
 
 from bmtools.corpus.formats.sets.brat import brat_records
 from bmtools.corpus.formats.sets.ddi import ddi_records
-from bmtools.corpus.formats.sets.mentions import LOST, MOVED, RELATIONS_LOST
+from bmtools.corpus.formats.sets.mentions import RELATIONS_LOST
+from bmtools.corpus.formats.tally import LOST, MOVED
 from bmtools.errors import RecordError
 from bmtools.records import Record, check
 

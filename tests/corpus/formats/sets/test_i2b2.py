@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from bmtools.corpus.formats.sets.i2b2 import i2b2_2010_records, i2b2_xml_records
-from bmtools.corpus.formats.sets.mentions import LOST, MATCHED, MOVED, RELATIONS_LOST
+from bmtools.corpus.formats.sets.mentions import RELATIONS_LOST
+from bmtools.corpus.formats.tally import LOST, MATCHED, MOVED
 from bmtools.errors import DataError, RecordError
 from bmtools.records import Record, check
 

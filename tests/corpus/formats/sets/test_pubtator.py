@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bmtools.corpus.formats.sets.mentions import LOST, RELATIONS_LOST
+from bmtools.corpus.formats.sets.mentions import RELATIONS_LOST
 from bmtools.corpus.formats.sets.pubtator import pubtator_records
+from bmtools.corpus.formats.tally import LOST
 from bmtools.errors import RecordError
 from bmtools.records import Record, check
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bmtools.corpus.formats.sets.mentions import LOST, MATCHED, MOVED, REPEATED
+from bmtools.corpus.formats.sets.mentions import REPEATED
 from bmtools.corpus.formats.sets.standoff import standoff_records
+from bmtools.corpus.formats.tally import LOST, MATCHED, MOVED
 from bmtools.errors import RecordError
 from bmtools.records import Record, check
 
@@ -88,6 +89,21 @@ def test_repetitions_are_left_out(read) -> None:
     assert [record["text"] for record in records] == ["asma", "x", "gotta"]
     assert counts[REPEATED] == 2
     assert counts["repeated documents left out"] == 1
+
+
+BC2GM = ("P1A0|Attivano i fattori di coagulazione II, V e VIII. \nP1A1|La proteina Ogg1. \n",
+         'P1A0\t11\t47\t"fattori di coagulazione II\t V e VIII"\tGENE\t\n'
+         "P1A1\t3\t16\tproteina Ogg1\tGENE\t\n")
+
+
+def test_the_tabs_of_biobits_bc2gm(read) -> None:
+    counts: Counter[str] = Counter()
+    assert [marks(record) for record in read(*BC2GM, counts=counts)] == [
+        [(11, "fattori di coagulazione II, V e VIII", "GENE")], [(3, "proteina Ogg1", "GENE")]]
+    assert +counts == {MATCHED: 2, "empty columns at the end of lines left out": 2,
+                       "mentions with tabs in place of commas mended": 1}
+    record, = read("1|asma\n", "1\tT\t0\t4\tasma\tD\t\t\n")
+    assert marks(record) == [(0, "asma", "D")]
 
 
 def test_offsets_from_title_and_abstract(read) -> None:
