@@ -94,10 +94,11 @@ def with_options(function: Function, kind: type[Settings], without: Sequence[str
 def _option(field: Field[Any], annotation: Any, group: str, default: object) -> Decorator:
     flag = "--" + field.name.replace("_", "-")
     listed = [choice for choice in choices(annotation) if choice is not None]
+    is_flag = bool in (annotation, *typing.get_args(annotation))
     return click.option(
-        f"{flag}/--no-{flag[2:]}" if annotation is bool and not flag.startswith("--no-") else flag,
+        f"{flag}/--no-{flag[2:]}" if is_flag and not flag.startswith("--no-") else flag,
         field.name, cls=KeyOption if field.name in KEYS else SettingOption, group=group,
-        is_flag=annotation is bool, default=default,
+        is_flag=is_flag, default=default,
         type=Choice(listed) if listed else _value_type(field.name, annotation),
         show_default=True,
         metavar=field.metadata["metavar"]

@@ -81,7 +81,11 @@ class Predictor:
         if not isinstance(before, dict):
             raise RecordError(record.place, f"key {into!r}: found another value than "
                               f"predictions; name another key by {setting('into')}", record)
-        return record.replace(**{into: {**before, **predictions}})
+        definitions = before.get("definition", {}) | {task.key: task.config.definition}
+        definitions = {key: own for key, own in definitions.items() if own}
+        kept = {key: value for key, value in before.items() if key != "definition"}
+        return record.replace(**{into: {
+            **kept, **predictions, **({"definition": definitions} if definitions else {})}})
 
 
 def load_fine_tuned(directory: Path, config: PredictConfig, name: str) -> AnyTask:
@@ -144,8 +148,9 @@ def predict(records: RecordSource, model: str | PathLike[str], *, task: str = ""
         copies of the records in order, with an object of predictions under the key `predicted`,
         or another one that `into` names: `entities` (each with id, start, end, type, text and
         score), `answers` (each with text, start and score), or `label`, `score` (its probability)
-        and `probabilities` (of every label). With into="entities" they replace the record's own,
-        and `relations` go; with into="label" they replace its `label` and `score`.
+        and `probabilities` (of every label); and `definition`: of the task, by the key of its
+        predictions, where score-tasks would take another. With into="entities" they replace the
+        record's own, and `relations` go; with into="label" they replace its `label` and `score`.
 
     Raises:
         CheckpointError: no model of a known task.

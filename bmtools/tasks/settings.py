@@ -34,6 +34,12 @@ class TaskConfig(Settings, title="Any task"):
     max_length: int = option(512, "Longest input in tokens, special tokens included; shorter where "
                                   "the model reads less.", least=8)
 
+    @property
+    def definition(self) -> JsonObject:
+        """The fields of `TaskScoresConfig` by which `score-tasks` scores as fine-tuning does."""
+        return {name: getattr(self, name) for name in ("types", "merge_types", "negative")
+                if getattr(self, name, "")}
+
 
 class LabelConfig(TaskConfig, title="A task whose inputs or words have labels"):
     """Settings of a task whose inputs or words have labels."""
@@ -92,6 +98,11 @@ class PicoConfig(NerConfig, title="PICO elements"):
 
     scheme: Scheme = option(
         "io", "Tags of an element's words, as in ner; EBM-NLP has no borders between neighbours.")
+
+    @property
+    def definition(self) -> JsonObject:
+        """Scores are those of words."""
+        return {**super().definition, "task": "pico"}
 
 
 class ClassificationConfig(LabelConfig, title="Classification"):
@@ -161,6 +172,12 @@ class RelationsConfig(LabelConfig, title="Relation extraction"):
                 "four, such as '[E1] [/E1] [E2] [/E2]'")
         require(self.pooling != "starts" or self.entities == "marked", "pooling", "starts",
                 f"cls or mentions without {setting('entities')} marked")
+
+    @property
+    def definition(self) -> JsonObject:
+        """A pair that is read once has no direction."""
+        return {**super().definition, "negative": self.no_relation_label,
+                "undirected": not self.directed}
 
 
 class MultilabelConfig(LabelConfig, title="Classification with any number of labels"):
@@ -297,7 +314,10 @@ class PredictConfig(Settings, title="Passage of records through a fine-tuned mod
 
 
 class TaskScoresConfig(Settings, title="Predictions"):
-    """Predictions: where they are, and what they are predictions of."""
+    """Predictions: where they are, and what they are predictions of.
+
+    None takes the definition of the task that predictions carry.
+    """
 
     task: Literal["ner", "pico", "relations", "classification", "multilabel", "similarity", "qa",
                   "factoid"] | None = option(
@@ -306,12 +326,20 @@ class TaskScoresConfig(Settings, title="Predictions"):
               "gold records and predictions have.")
     predicted: str = option("predicted", "Key of the predictions: an object as `predict` writes "
                                          "it, or the task's own key.", metavar="KEY")
-    negative: str = option(
-        "", "Class that is no finding, such as a pair without a relation; it counts for accuracy "
-            "alone, and F1 is over the others.", metavar="LABEL")
-    types: str = option("", "Types of entities or relations to score; all others are left out of "
-                            "gold and predictions.", metavar="NAME,...")
-    undirected: bool = option(False, "Relations join two entities whichever of them is the head.")
+    negative: str | None = option(
+        None, "Class that is no finding, such as a pair without a relation; it counts for accuracy "
+              "alone, and F1 is over the others. By default the one that the model was trained "
+              "with.", metavar="LABEL")
+    types: str | None = option(
+        None, "Types of entities or relations to score; all others are left out of gold and "
+              "predictions. By default those that the model was trained with.",
+        metavar="NAME,...")
+    merge_types: str | None = option(
+        None, "One name for entities of every type, in gold and predictions; by default the one "
+              "that the model was trained with.", metavar="NAME")
+    undirected: bool | None = option(
+        None, "Relations join two entities whichever of them is the head; by default as the model "
+              "was trained.")
 
 
 # Gu et al. 2021 (BLURB), section 6.2; Pavlova and Makhlouf 2023 (BIOptimus), table 9. Their numbers

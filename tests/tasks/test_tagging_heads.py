@@ -15,7 +15,7 @@ from bmtools.models.merge import merge
 from bmtools.records import Record
 from bmtools.tasks.finetune import finetune
 from bmtools.tasks.heads import Crf, TaggingHead, load_encoder, module_of
-from bmtools.tasks.metrics.score_tasks import task_scores
+from bmtools.tasks.metrics.score_tasks import Predictions, task_scores
 from bmtools.tasks.ner import NerTask
 from bmtools.tasks.predict import Predictor, predict, run_model
 from bmtools.tasks.settings import NerConfig
@@ -303,5 +303,23 @@ def test_elements_are_learned_and_scored_by_words(encoder: Path, tmp_path: Path,
     found.write_bytes(encode_lines(predict(RECORDS[:10], tmp_path / "tuned")))
     gold = tmp_path / "gold.jsonl"
     gold.write_bytes(encode_lines(RECORDS[:10]))
-    [line] = task_scores(str(gold), [str(found)], task="pico", resamples=10)
+    [line] = task_scores(str(gold), [str(found)], resamples=10)
     assert line["macro_f1"] == pytest.approx(reported, abs=1e-6)
+
+
+@pytest.mark.parametrize("settings", [
+    {"types": "DIS"}, {"types": "DIS", "merge_types": "PROT"}, {"merge_types": "PROT"}], ids=str)
+def test_score_tasks_reports_what_fine_tuning_reported(encoder: Path, tmp_path: Path,
+                                                       settings: dict[str, Any]) -> None:
+    summary = finetune("ner", encoder, RECORDS, RECORDS[:10], tmp_path / "tuned", seeds=1,
+                       epochs=3, batch_size=4, learning_rate=3e-3, max_length=24, **settings)
+    reported = summary["dev_f1"]["mean"]
+    assert reported > 0.5
+    predicted = [*predict(RECORDS[:10], tmp_path / "tuned")]
+    found = Predictions("m", predicted, "m")
+    [line] = task_scores(RECORDS[:10], [found], resamples=0)
+    assert line["f1"] == pytest.approx(reported, abs=1e-6)
+    [other] = task_scores(RECORDS[:10], [found], resamples=0, types="", merge_types="X")
+    spans = {(number, one["start"], one["end"]) for number, record in enumerate(RECORDS[:10])
+             for one in record["entities"]}
+    assert other["support"] == len(spans)

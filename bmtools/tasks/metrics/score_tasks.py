@@ -17,7 +17,7 @@ from bmtools.errors import BmtoolsError, DataError, RecordError, Reject, refuse,
 from bmtools.io.jsonl import as_records
 from bmtools.io.output import write_records
 from bmtools.io.sources import source_name, source_stem, split_name
-from bmtools.records import Record, RecordSource, check, distinct
+from bmtools.records import Record, RecordSource, check, distinct, readable
 from bmtools.settings import split_settings
 from bmtools.statistics.lines import (
     Line,
@@ -107,13 +107,14 @@ def task_scores(gold: RecordSource, predictions: Sequence[str | Predictions], *,
     config, statistics = split_settings(settings, TaskScoresConfig, StatisticsConfig)
     named = iter(name_predictions([one for one in predictions if isinstance(one, str)]))
     runs = [next(named) if isinstance(one, str) else one for one in predictions]
-    task, records, matched = _match(gold, runs, config, reject)
+    stated = config.negative
+    task, config, records, matched = _match(gold, runs, config, reject)
     metrics = TASK_METRICS[task]
     kinds = sorted({kind for side in (records, *matched) for record in side
                     for kind in metrics.kinds(record)})
-    if config.negative and (metrics.key != "label" or config.negative not in kinds):
+    if stated and (metrics.key != "label" or stated not in kinds):
         known = ", ".join(kinds) if metrics.key == "label" else f"none, as {task} has no classes"
-        raise DataError(f"{setting('negative')}: found {config.negative!r}, expected {known}")
+        raise DataError(f"{setting('negative')}: found {stated!r}, expected {known}")
     if details is not None:
         write_records(({"model": one.name, **line} for one, own in zip(runs, matched, strict=True)
                        for line in detail_lines(records, own, metrics.key)), details)
@@ -144,11 +145,12 @@ def task_scores(gold: RecordSource, predictions: Sequence[str | Predictions], *,
 
 
 def _match(gold: RecordSource, runs: Sequence[Predictions], config: TaskScoresConfig,
-           reject: Reject) -> tuple[str, list[Record], list[list[Record]]]:
+           reject: Reject) -> tuple[str, TaskScoresConfig, list[Record], list[list[Record]]]:
     """Read gold records and predictions.
 
     Returns:
-        the task; gold records; for each of the runs, its predictions in their order.
+        the task; the settings with its definition; gold records; for each of the runs, its
+        predictions in their order.
     """
     name = _source_name(gold)
     expected, *found = (
@@ -160,19 +162,62 @@ def _match(gold: RecordSource, runs: Sequence[Predictions], config: TaskScoresCo
     for one, own in zip(runs, found, strict=True):
         require_same_ids(expected, name, own, _source_name(one.source, one.name))
     task = config.task or find_task(expected, found[0], config.predicted)
+    stated_types = config.types
+    config = _with_definitions(config, TASK_METRICS[task].key, runs, found)
+    task = config.task or task
     require_annotations(expected, task)
     matched = [[match_predictions(record, own[one], task, config.predicted)
                 for one, record in expected.items()] for own in found]
     metrics = TASK_METRICS[task]
     typed = metrics.by == "type"
     known = {kind for record in expected.values() for kind in metrics.kinds(record)} \
-        if typed and config.types else ()
-    for kind in sorted({*split_names(config.types)}.difference(known)):
+        if typed and stated_types else ()
+    for kind in sorted({*split_names(stated_types or "")}.difference(known)):
         raise DataError(f"{name}: found no annotation of the type {kind!r} that {setting('types')} "
                         f"names, {suggestion(kind, sorted(known))}")
     chosen, *others = ([choose_annotations(record, metrics.key, config) if typed else record
                         for record in records] for records in (expected.values(), *matched))
-    return task, chosen, others
+    for one, predictions in zip(runs, others if typed else (), strict=False):
+        sides = [sorted({kind for record in side for kind in metrics.kinds(record)})
+                 for side in (chosen, predictions)]
+        if all(sides) and {*sides[0]}.isdisjoint(sides[1]):
+            raise DataError(f"{_source_name(one.source, one.name)}: found predictions of the types "
+                            f"{', '.join(sides[1])} and gold annotations of {', '.join(sides[0])}, "
+                            "expected types in common; "
+                            f"{setting('merge_types')} NAME scores entities of all types as one")
+    return task, config, chosen, others
+
+
+def _with_definitions(config: TaskScoresConfig, key: str, runs: Sequence[Predictions],
+                      found: Sequence[Mapping[str, Record]]) -> TaskScoresConfig:
+    """Fill settings that are None from the definitions that predictions of a key carry.
+
+    Raises:
+        DataError: definitions that cannot be read, or that contradict each other.
+    """
+    sources: dict[str, str] = {}
+    filled = config
+    for one, own in zip(runs, found, strict=True):
+        first, name = next(iter(own.values())), _source_name(one.source, one.name)
+        held = first.get(config.predicted)
+        try:
+            carried = msgspec.convert(held.get("definition", {}) if isinstance(held, dict) else {},
+                                      dict[str, TaskScoresConfig]).get(key)
+        except msgspec.ValidationError as error:
+            raise RecordError(first.place, f"key '{config.predicted}.definition': "
+                              f"{readable(str(error))}; expected a definition as bmtools predict "
+                              "writes it", first) from None
+        for field in ("task", "negative", "types", "merge_types", "undirected"):
+            value = getattr(carried, field, None)
+            if value is None or getattr(config, field) is not None:
+                continue
+            before = getattr(filled, field)
+            if before not in (None, value):
+                raise DataError(f"{name}: found predictions with the {field} {value!r}, and "
+                                f"{before!r} in {sources[field]}; set {setting(field)} to score "
+                                "both in one way")
+            filled, sources[field] = replace(filled, **{field: value}), name
+    return filled
 
 
 def _source_name(source: RecordSource, other: str = "gold") -> str:
@@ -212,7 +257,8 @@ def _by_kind(sample: Sample, pairs: Pairs, metrics: TaskMetrics,
 
 def _signature(task: str, config: TaskScoresConfig) -> str:
     fields = {"task": task, "units": "documents", "negative": config.negative or None,
-              "types": ",".join(sorted(split_names(config.types))) or None,
+              "types": ",".join(sorted(split_names(config.types or ""))) or None,
+              "merge_types": config.merge_types or None,
               "undirected": "yes" if config.undirected else None, "bmtools": __version__}
     return "|".join(f"{name}:{value}" for name, value in fields.items() if value is not None)
 
@@ -352,10 +398,14 @@ def choose_annotations(record: Record, key: str, config: TaskScoresConfig) -> Re
     Args:
         record: gold annotations or predictions.
         key: of its annotations.
-        config: types and direction.
+        config: types, direction and the label of no relation; entities of a merged type are kept.
     """
-    types = split_names(config.types)
-    kept = [one for one in record[key] if not types or one["type"] in types]
+    types, merged = split_names(config.types or ""), config.merge_types
+    kept = [one for one in record[key] if not types or one["type"] in (*types, merged)]
+    if key == "entities" and merged:
+        kept = [*{(one["start"], one["end"]): {**one, "type": merged} for one in kept}.values()]
+    if key == "relations":
+        kept = [one for one in kept if one["type"] != config.negative]
     if key == "relations" and config.undirected:
         order = {entity["id"]: (entity["start"], entity["end"], entity["type"])
                  for entity in record.get("entities", ()) if "id" in entity}

@@ -62,6 +62,34 @@ def mentions(records: list[Line], key: str = "") -> list[Mention]:
             for entity in (record[key] if key else record)["entities"]]
 
 
+def typed(kind: str) -> list[Line]:
+    return [{"start": 0, "end": 2, "type": kind}]
+
+
+def test_disjoint_types_are_refused_by_both_names() -> None:
+    gold = texts(2, entities=lambda number: typed("AB"[number]))
+    found = predicted(gold, lambda record: {"entities": typed("MENTION")})
+    with pytest.raises(DataError, match=r"m0: found predictions of the types MENTION and gold "
+                                        r"annotations of A, B, expected types in common; "
+                                        r"merge_types NAME scores entities of all types as one"):
+        score(gold, found)
+    [line] = score(gold, found, merge_types="MENTION")
+    assert line["f1"] == 1 and "merge_types:MENTION" in line["signature"]
+
+
+def test_contradicting_or_broken_definitions_are_refused() -> None:
+    gold = texts(2, entities=lambda number: typed("A"))
+    one, other, broken = (predicted(gold, lambda record, own=own: {
+        "entities": typed("A"), "definition": {"entities": own}})
+        for own in ({"types": "A"}, {"types": "A,B"}, {"types": 7}))
+    with pytest.raises(DataError, match="m1: found predictions with the types 'A,B', and 'A' in "
+                                        "m0; set types to score both in one way"):
+        score(gold, one, other)
+    assert score(gold, one, other, types="A")[0]["f1"] == 1
+    with pytest.raises(RecordError, match=r"key 'predicted.definition'.*as bmtools predict"):
+        score(gold, broken)
+
+
 # Each task's metrics are those of the functions that tasks score themselves by
 
 
