@@ -79,16 +79,24 @@ class InputEmbeddings:
         norm: applied to the sum.
         positions: (most tokens, hidden size), the first segment's embedding added to each.
         segments: (segments, hidden size), what each adds beyond the first.
+        padding: id of the padding token and its position's embedding, (hidden size,), if positions
+            count other tokens only, wherever the padding token is; None if they count all.
     """
 
     tokens: Tensor
     norm: TensorMap
     positions: Tensor | None = None
     segments: Tensor | None = None
+    padding: tuple[int, Tensor] | None = None
 
     def __call__(self, input_ids: Tensor, token_type_ids: Tensor | None = None) -> Tensor:
         states = functional.embedding(input_ids, self.tokens)
-        if self.positions is not None:
+        if self.positions is not None and self.padding is not None:
+            counted = input_ids != self.padding[0]
+            numbers = (counted.cumsum(1) - 1).clamp_(min=0)
+            states += torch.where(counted[..., None], functional.embedding(numbers, self.positions),
+                                  self.padding[1])
+        elif self.positions is not None:
             states += self.positions[:input_ids.shape[1]]
         if self.segments is not None and token_type_ids is not None:
             states += functional.embedding(token_type_ids, self.segments)
@@ -182,13 +190,14 @@ def _extract_bert(state: State, config: Any) -> EncoderWeights:
             linear(state, f"{name}.intermediate.dense"), ACTIVATIONS[config.hidden_act],
             linear(state, f"{name}.output.dense"), *norms))
     segments = state["embeddings.token_type_embeddings.weight"]
+    positions = state["embeddings.position_embeddings.weight"] + segments[0]
     first = first_position(config)
     return EncoderWeights(
         InputEmbeddings(
             state["embeddings.word_embeddings.weight"].detach(),
             identity if is_pre_norm else norm(state, "embeddings.LayerNorm", eps),
-            state["embeddings.position_embeddings.weight"][first:] + segments[0],
-            segments - segments[0]),
+            positions[first:], segments - segments[0],
+            (first - 1, positions[first - 1]) if first else None),
         layers, norm(state, "encoder.ln", eps) if is_pre_norm else identity)
 
 

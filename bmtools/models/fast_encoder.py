@@ -314,10 +314,11 @@ def _agrees(encoder: Encoder, model: PreTrainedModel) -> bool:
     numbers = torch.arange(_CHECKED_SEQUENCES)
     sequences = numbers.repeat_interleave(numbers + 1)
     for tokens in (min(max_tokens(model), tokens) for tokens in (5, window + 12)):
-        # Any tokens but padding, to which RoBERTa gives no position.
-        ids = torch.randint(model.config.vocab_size - 1, (_CHECKED_SEQUENCES, tokens),
+        ids = torch.randint(model.config.vocab_size, (_CHECKED_SEQUENCES, tokens),
                             generator=torch.Generator().manual_seed(0))
-        ids = (ids + (0 if padding is None else ids >= padding)).to(model.device)
+        if padding is not None:  # may be in a text, and RoBERTa does not count it
+            ids[0, 1] = padding
+        ids = ids.to(model.device)
         positions = (7 * torch.arange(len(sequences)) + tokens - 1) % tokens
         try:
             with torch.autocast(model.device.type, enabled=False):

@@ -96,7 +96,12 @@ def encode_packed(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor | D
     if documents.tokens - padding != tokens:
         raise ValueError(f"lengths of packed documents: found {documents.tokens - padding} tokens "
                          f"in all, expected {tokens}")
-    positions = documents.positions + first_position(model.config)
+    positions, first = documents.positions, first_position(model.config)
+    if first:  # RoBERTa counts tokens that are not padding, wherever they are
+        counted = functional.pad((input_ids != first - 1).long(), (0, padding))
+        before = counted.cumsum(0) - counted
+        starts = torch.arange(len(positions), device=positions.device) - positions
+        positions = (before - before[starts] + 1) * counted + first - 1
     inputs = {"input_ids": input_ids, "position_ids": positions}
     if token_type_ids is not None:
         require_segments(model)

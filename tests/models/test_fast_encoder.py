@@ -51,6 +51,12 @@ def test_states_at_positions_equal_transformers(
     torch.testing.assert_close(encoder.states_at(ids, *queries), expected, atol=1e-5, rtol=1e-5)
 
 
+def test_padding_tokens_in_a_text_have_the_positions_of_transformers(random_model: Any) -> None:
+    ids, padding = draw(3, 12), random_model.config.pad_token_id
+    ids[0, 4] = ids[1, 0] = ids[1, 7] = ids[1, 8] = padding
+    compare(random_model, [0, 0, 1, 1, 1, 2], [3, 11, 0, 8, 11, 5], ids)
+
+
 def test_chunks_of_a_batch_make_no_difference(
         random_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some chunks have no queries, and the last is shorter."""

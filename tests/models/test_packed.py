@@ -42,7 +42,9 @@ def documents_for(model: Any) -> tuple[Tensor, Tensor]:
     """Documents of one token, of some, of equal length and as long as the model can take."""
     lengths = torch.tensor([5, 1, 1, 12, 12, max_tokens(model), 9])
     generator = torch.Generator().manual_seed(1)
-    return torch.randint(4, 60, (int(lengths.sum()),), generator=generator), lengths
+    ids = torch.randint(4, 60, (int(lengths.sum()),), generator=generator)
+    ids[[2, 5, 10, 20]] = model.config.pad_token_id  # as of a text that contains <pad>
+    return ids, lengths
 
 
 def each_alone(model: Any, ids: Tensor, lengths: Tensor, causal: bool = False) -> Tensor:
