@@ -11,6 +11,7 @@ import numpy as np
 from bmtools.data.sampler import Sampler, document_numbers
 from bmtools.data.samples import SINGLE_SPECIALS, count_parts, token_counts
 from bmtools.data.shards import Corpus, DocumentBatch
+from bmtools.errors import BmtoolsError, setting
 from bmtools.ragged import offsets
 from bmtools.recipes.phases import Phase, Schedule, count_steps
 
@@ -30,10 +31,22 @@ def resolve_steps(phases: Sequence[Phase], corpora: Mapping[str, Corpus], packed
         corpora: by name.
         packed: whether documents share sequences.
         seed: of the sample.
+
+    Raises:
+        BmtoolsError: the decay of a wsd schedule begins within its warm-up steps.
     """
-    return Schedule(phases, [
+    schedule = Schedule(phases, [
         phase.length.steps or count_steps(phase, *epoch_size(phase, corpora, packed, seed))
         for phase in phases])
+    for phase, steps in zip(phases, schedule.steps_per_phase, strict=True):
+        rate = phase.learning_rate
+        most = steps - round(rate.decay_ratio * steps)
+        if rate.schedule == "wsd" and most < rate.warmup_steps <= steps:
+            raise BmtoolsError(f"phase {phase.name!r}: {setting('warmup_steps')}: found "
+                               f"{rate.warmup_steps}, expected at most {most}: the decay of the "
+                               f"schedule begins after {most} of {steps} steps; lower "
+                               f"{setting('decay_ratio')}, or set fewer")
+    return schedule
 
 
 def epoch_size(phase: Phase, corpora: Mapping[str, Corpus], packed: bool,

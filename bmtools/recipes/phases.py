@@ -250,7 +250,8 @@ def learning_rate_at(config: LearningRateConfig, step: int, steps: int) -> float
     elif config.schedule == "cosine":
         share = (1 - math.cos(math.pi * left)) / 2
     elif config.schedule == "wsd":
-        falling = max(round(config.decay_ratio * steps), 1)
+        # Both shares may be rounded up.
+        falling = max(min(round(config.decay_ratio * steps), steps - warmup), 1)
         share = 1 - math.sqrt(max(step - (steps - falling), 0) / falling)
     return config.learning_rate * (config.min_lr_ratio + (1 - config.min_lr_ratio) * share)
 

@@ -77,6 +77,15 @@ class LearningRateConfig(Settings, title="Learning rate over a phase"):
     decay_ratio: float = option(0.2, "Share of the phase with decay in a wsd schedule.", most=1)
     min_lr_ratio: float = option(0.0, "Final learning rate, as a share of the peak.", most=1)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        warmup = 0.0 if self.warmup_steps else self.warmup_ratio
+        # Sums of decimal shares may miss 1 by a rounding.
+        if self.schedule == "wsd" and warmup + self.decay_ratio > 1 + 1e-9:
+            raise ValueError(f"{setting('warmup_ratio')} and {setting('decay_ratio')}: found "
+                             f"{warmup:g} and {self.decay_ratio:g}, expected shares that add up "
+                             "to 1 at most in a wsd schedule")
+
 
 class PhaseLengthConfig(Settings, title="Length of a phase"):
     """Length of a phase: in steps, else in tokens, else in epochs."""

@@ -62,7 +62,8 @@ def open_datasets(plan: TrainingPlan, data: DataConfig, initial: InitialModel, r
 
     Raises:
         CheckpointError: shards of another vocabulary, or without sentences for sentence pairs.
-        DataError: no text, or terms that cannot be read.
+        DataError: no text, a single document for next-sentence prediction, or terms that cannot be
+            read.
     """
     names = {phase.objective.masking for phase in plan.config.phases}
     words = [word for _, word in read_list(str(data.terms))] if data.terms else []
@@ -86,6 +87,13 @@ def open_datasets(plan: TrainingPlan, data: DataConfig, initial: InitialModel, r
                     _encode(files, initial, target, settings, plan.resume, reject,
                             name if name in data.auxiliary else "")
             corpora[name] = _open_shards([target], initial.vocabulary)
+    if any(phase.objective.pair_term == "nsp" for phase in plan.config.phases):
+        for name in sentences:
+            if len(corpora[name]) < 2:
+                raise DataError(
+                    f"{', '.join(files_of[name])}: found 1 document, expected 2 or more: "
+                    "next-sentence prediction takes random segments from other documents; give "
+                    f"each document its own record, or set {setting('objective')} masked+sop")
     origins = {", ".join(files): corpora[name].origins.get("licences", ())
                for name, files in files_of.items() if name in (REPLAY, *data.train)}
     check_licences({**parent_licences(plan), **origins})

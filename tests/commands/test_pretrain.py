@@ -130,6 +130,10 @@ PHASES = {
      "plain: the shards have no sentence boundaries, which sentence pairs need; make"),
     (("--corpus", "more=speechless.jsonl", "--objective", "masked+nsp"),
      "speechless.jsonl:2: found no language, expected the key 'lang' or --lang"),
+    (("--corpus", "more=one.jsonl", "--objective", "masked+nsp"),
+     "one.jsonl: found 1 document, expected 2 or more: next-sentence prediction takes random"),
+    (("--set", "schedule=wsd", "--set", "decay_ratio=0.5", "--set", "warmup_steps=3"),
+     "phase 'main': --set warmup_steps: found 3, expected at most 2: the decay of the schedule b"),
     (("plain",), "corpus.jsonl: found it beside a directory of shards, expected shards alone or"),
 ])
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the CPU's messages are meant")
@@ -143,6 +147,7 @@ def test_what_cannot_work_is_one_line_before_training(
     write_lines("empty.jsonl", {"id": "a", "text": " "})
     write_lines("speechless.jsonl", {"id": "a", "text": "Uno.", "lang": "it"},
                 {"id": "b", "text": "Due."})
+    write_lines("one.jsonl", {"id": "a", "text": "Il cuore pompa.", "lang": "it"})
     (tmp_path / "none.txt").write_text("\n")
     (tmp_path / "folder").mkdir()
     for name, words in (("plain", tiny_tokenizer), ("strange", make_tokenizer("Il fegato"))):

@@ -142,6 +142,13 @@ def test_learning_rates(schedule: LearningRateConfig, expected: list[float]) -> 
     assert rates == pytest.approx(expected)
 
 
+def test_a_wsd_schedule_leaves_its_peak_without_a_jump() -> None:
+    """Shares of 7 steps that are both rounded up: 4 of warm-up and 4 of decay."""
+    schedule = LearningRateConfig(1.0, "wsd", 0.5, 0, 0.5)
+    rates = [learning_rate_at(schedule, step, 7) for step in range(7)]
+    assert rates[3:5] == [1, 1] and rates[5] == pytest.approx(1 - math.sqrt(1 / 3))
+
+
 @pytest.mark.parametrize(("length", "steps"), [
     (PhaseLengthConfig(steps=7, tokens=10, epochs=3), 7),
     (PhaseLengthConfig(tokens=6_400, epochs=3), 2),

@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
-from bmtools.recipes.settings import ObjectiveConfig, PretrainingConfig, RegularizationConfig
+from bmtools.recipes.settings import (
+    LearningRateConfig,
+    ObjectiveConfig,
+    PretrainingConfig,
+    RegularizationConfig,
+)
 
 
 @pytest.mark.parametrize(("kind", "field", "value"), [
@@ -32,6 +37,15 @@ def test_wrong_mask_rates(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError) as error:
         ObjectiveConfig(**options)
     assert str(error.value) == message
+
+
+def test_a_wsd_schedule_has_room_for_warmup_and_decay() -> None:
+    with pytest.raises(ValueError, match=r"^warmup_ratio and decay_ratio: found 0\.5 and 1, "
+                                         r"expected shares that add up to 1 at most in a wsd "):
+        LearningRateConfig(schedule="wsd", warmup_ratio=0.5, decay_ratio=1.0)
+    for decay in (0.9, 0.2):  # 0.1 + 0.9, with the default warm-up
+        LearningRateConfig(schedule="wsd", decay_ratio=decay)
+    LearningRateConfig(warmup_ratio=0.5, decay_ratio=1.0)  # linear
 
 
 @pytest.mark.parametrize("shares", [(0.9, 0.2), (-0.1, 0.5), (0.5, -0.1), (float("nan"), 0.1)])
