@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from safetensors import safe_open
@@ -14,7 +14,6 @@ from tokenizers import AddedToken
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
-from transformers import PreTrainedModel
 
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import CheckpointError
@@ -24,6 +23,9 @@ from bmtools.models.model_files import WEIGHTS
 from bmtools.tasks.settings import NerConfig
 from bmtools.tasks.tagging import SCHEMES, can_follow, group_labels
 from bmtools.vocab.tokenizer import fingerprint
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 _ILLEGAL = -1e4
 _INITIAL = 0.1

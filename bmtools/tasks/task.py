@@ -11,14 +11,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 import torch
 from tokenizers import Encoding
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import CheckpointError, RecordError, Reject, refuse, setting
@@ -35,6 +34,9 @@ from bmtools.tasks.heads import (
     with_new_head,
 )
 from bmtools.tasks.settings import TaskConfig
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 IMPOSSIBLE = -1e9
 """Logit of an answer in padding."""
