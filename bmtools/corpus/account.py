@@ -27,7 +27,6 @@ STRAY = "stray text"
 _SAMPLE = 60  # characters
 _MOST_WAYS = 32  # to read a record
 # A reader may write the exponent of `10<sup>6</sup>` by characters of its own.
-SUPERSCRIPTS = str.maketrans("0123456789+-\u2212\u2013", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁻")
 _PLAIN = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻\u2212\u2013", "0123456789+---")
 Path = Sequence[str]
 Attributes = Mapping[str, str]

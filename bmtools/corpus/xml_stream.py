@@ -28,6 +28,8 @@ _AHEAD = 1 << 20  # bytes that are read before the parser sees them
 _WIDE = 4  # bytes by which UTF-16 and UTF-32 are known
 _NAME = re.compile(rb"&([A-Za-z][A-Za-z0-9]*;)")
 _BLANKS = re.compile(" {2,}")
+_EXPONENT = re.compile("[+\u2212\u2013-]?[0-9]+")
+SUPERSCRIPTS = str.maketrans("0123456789+-\u2212\u2013", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁻")
 _NODE_BYTES = 100  # of an element in memory, beside its text
 
 
@@ -190,6 +192,21 @@ def _released(parser: etree.XMLPullParser, tags: Collection[str]) -> Iterator[El
             element.clear()
             while (earlier := element.getprevious()) is not None:
                 outer.remove(earlier)
+
+
+def raise_exponents(root: Element) -> None:
+    """Write exponents behind numbers in characters of their own, `10⁶`, in all of an element.
+
+    As plain digits they would change the number: `10<sup>6</sup>` would become 106.
+    """
+    for sup in root.iter("sup"):
+        exponent, before = (sup.text or "").strip(), sup.getprevious()
+        outer = sup.getparent()
+        text = (outer.text if outer is not None else "") if before is None else \
+            before.tail or "".join(before.itertext())
+        if text and (text[-1].isdecimal() or text[-1] == ")") and not len(sup) \
+                and _EXPONENT.fullmatch(exponent):
+            sup.text = exponent.translate(SUPERSCRIPTS)
 
 
 def plain(element: Element | None) -> str:

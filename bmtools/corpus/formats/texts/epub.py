@@ -22,6 +22,7 @@ from bmtools.corpus.formats.texts.documents import (
     joined,
     whole_file,
 )
+from bmtools.corpus.xml_stream import raise_exponents
 from bmtools.errors import DataError
 from bmtools.io.folders import naming_damage
 from bmtools.io.provenance.licence_names import licence_name
@@ -152,6 +153,7 @@ class _Book:
 
 def _part(root: Element) -> tuple[str, str]:
     """Take the title and the paragraphs of a page."""
+    raise_exponents(root)
     blocks: list[list[str]] = [[]]
     title = ""
     walk = etree.iterwalk(root, events=("start", "end"))

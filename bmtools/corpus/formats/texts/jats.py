@@ -13,7 +13,6 @@ from lxml import etree
 
 from bmtools.corpus.account import (
     STRAY,
-    SUPERSCRIPTS,
     Attributes,
     Path,
     Piece,
@@ -22,7 +21,7 @@ from bmtools.corpus.account import (
 )
 from bmtools.corpus.formats.settings import JatsConfig
 from bmtools.corpus.formats.tally import Tally, reader
-from bmtools.corpus.xml_stream import plain, single_spaced, xml_elements
+from bmtools.corpus.xml_stream import plain, raise_exponents, single_spaced, xml_elements
 from bmtools.io.folders import corpus_files
 from bmtools.io.provenance.licence_names import licence_name
 from bmtools.io.sources import source_name, source_stem
@@ -82,7 +81,6 @@ BLOCKS = frozenset((
 MOVES = frozenset((*_FLOATS, "boxed-text"))
 
 BREAK = "\n\n"  # between blocks, so that no sentence runs from a heading into its paragraph
-_EXPONENT = re.compile("[+\u2212\u2013-]?[0-9]+")
 
 
 @reader
@@ -107,6 +105,7 @@ def jats_records(names: Iterable[str], tally: Tally,
         for name in corpus_files(source, *ENDINGS, counts=tally.counts):
             for element in xml_elements(name, ROOTS, ("{*}article",)):
                 _drop_namespace(element)
+                raise_exponents(element)
                 record = _article(element, name, classes)
                 if record is None:
                     tally.counts["articles without text left out"] += 1
@@ -293,17 +292,9 @@ class Text:
 
     def _add_inline(self, element: Element) -> None:
         tag = element.tag
-        if tag == "sup" and self._is_exponent(element):
-            self._line.append((element.text or "").strip().translate(SUPERSCRIPTS))
-        else:
-            if tag == "break" or _is_raised_citation(element):
-                self._line.append(" ")
-            self.add_content(element)
-
-    def _is_exponent(self, element: Element) -> bool:
-        before = next((text for text in reversed(self._line) if text), "")
-        return (before[-1:].isdecimal() or before[-1:] == ")") and not len(element) and bool(
-            _EXPONENT.fullmatch((element.text or "").strip()))
+        if tag == "break" or _is_raised_citation(element):
+            self._line.append(" ")
+        self.add_content(element)
 
     def end_line(self) -> None:
         """Let what comes begin another line."""

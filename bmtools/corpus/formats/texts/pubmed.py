@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from bmtools.corpus.account import Attributes, Path, Piece, XmlAccount, accounted, squeezed
 from bmtools.corpus.formats.tally import Tally, reader
-from bmtools.corpus.xml_stream import plain, single_spaced, xml_elements
+from bmtools.corpus.xml_stream import plain, raise_exponents, single_spaced, xml_elements
 from bmtools.errors import RecordError, setting
 from bmtools.io.sources import source_name
 from bmtools.records import JsonObject, Record
@@ -59,6 +59,7 @@ def pubmed_records(names: Sequence[str], tally: Tally, titles: bool = False,
                 counts["PMIDs named as deleted"] += len(list(
                     element.iterchildren("PMID", "MedlineID")))
                 continue
+            raise_exponents(element)
             try:
                 citation = _Citation(element, f"{source_name(name)}:{element.sourceline}")
             except RecordError as error:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.corpus.formats.texts.documents import document_records, file_error, filled, whole_file
+from bmtools.corpus.xml_stream import raise_exponents
 from bmtools.errors import DataError
 from bmtools.installation import require_extra
 from bmtools.io.folders import corpus_files
@@ -112,6 +113,8 @@ def page(content: bytes, counts: Counter[str], charset: str | None = None,
     html = _decoded(content, charset, counts)
     trafilatura = _trafilatura()
     tree = trafilatura.load_html(html)
+    if tree is not None:
+        raise_exponents(tree)
     found = None if tree is None else trafilatura.bare_extraction(
         _with_single_blanks(tree), url=url, include_comments=False, with_metadata=True,
         date_extraction_params={"extensive_search": False})

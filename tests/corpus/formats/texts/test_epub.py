@@ -37,6 +37,12 @@ def test_a_book_in_the_order_of_reading(write) -> None:
     assert other["text"].startswith("Uno.")
 
 
+def test_an_exponent_stays_one(write) -> None:
+    book, = epub_records([write(epub({"a": "<p>2x10<sup>6</sup> U, <b>10</b><sup>\u22123</sup>,"
+                                           " in 2010<sup><a>6</a></sup>, m<sup>2</sup></p>"}))])
+    assert book["text"] == "2x10⁶ U, 10⁻³, in 20106, m2"
+
+
 def test_what_is_left_out_is_counted(write) -> None:
     counts: Counter[str] = Counter()
     content = epub({"a": "<p>x</p>", "toc": "y", "c": "z"}, spine=["a", "toc", "absent", "c"])

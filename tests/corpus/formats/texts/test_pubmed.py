@@ -77,7 +77,7 @@ def test_inline_markup_keeps_its_text_and_unicode_stays(source) -> None:
     text = ('<i>E.\u00a0coli</i> at 10<sup>-5</sup>\u2009M, <mml:math xmlns:mml="urn:m"><mml:mi>β'
             "</mml:mi></mml:math> &lt; 1 &#x3b1;")
     record = one(source(citation(abstract(part(text)))))
-    assert record["text"] == "E.\u00a0coli at 10-5\u2009M, β < 1 \u03b1"
+    assert record["text"] == "E.\u00a0coli at 10⁻⁵\u2009M, β < 1 \u03b1"
 
 
 @pytest.mark.parametrize(("title", "lang", "expected"), [

@@ -37,6 +37,11 @@ def test_white_space_is_that_of_the_page_not_of_its_source(write) -> None:
     assert page["lang"] == "it"
 
 
+def test_an_exponent_stays_one(write) -> None:
+    page, = html_records([write(PAGE.replace("Fine", "Dose 10<sup>6</sup>").encode())])
+    assert page["text"].endswith("Dose 10⁶ della voce.")
+
+
 @pytest.mark.parametrize(("charset", "encoding"), [
     ("utf-8", "utf-8"), ("iso-8859-1", "cp1252"), ("iso-8859-1", "utf-8"), ("wrong", "cp1252"),
     ("punycode", "utf-8"), ("utf-8", "utf-16"), ("x", "utf-8-sig")])
