@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import unicodedata
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPException
 from threading import Lock
-from time import sleep
+from time import monotonic, sleep
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
@@ -30,12 +32,21 @@ _TEMPERATURES = (0.0, 0.5)
 _THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 _FENCE = re.compile(r"\A```\w*\n(.*?)\n?```\Z", re.DOTALL)
 _QUOTES = {'"': '"', "'": "'", "“": "”", "«": "»", "„": "“", "`": "`", "\u2018": "\u2019"}
-# What a model says about a translation instead of giving it.
+# A model's words about a translation, in place of the translation.
 _TALK = re.compile(
     r"\A\W*(?:(?:sure|certainly|of course)\b[,!.:]|here(?: is|'s)\b[^:]{0,60}:"
     r"|(?:the )?translat(?:ion|ed \w+)(?: (?:is|in|into|to|from)\b[^:]{0,60})?:"
-    r"|i(?:'m| am) sorry|i (?:can(?:no|')t|am unable to) (?:translate|provide|assist|help))"
-    r"|\((?:note|translat)[^)]*\)\W*\Z", re.IGNORECASE)
+    r"|i(?:'m| am) sorry|i (?:can(?:no|')t|am unable to) (?:translate|provide|assist|help))",
+    re.IGNORECASE)
+# Of these, words that a translation into English does not begin with.
+_TALK_IN_ENGLISH = re.compile(
+    r"\A\W*(?:(?:sure|certainly|of course)!|(?:(?:sure|certainly|of course)\b[,.:]\s*)?"
+    r"(?:here(?: is|'s)\b[^:]{0,40}\b)?(?:the )?(?:english )?translat(?:ion|ed \w+)"
+    r"(?: (?:is|in|into|to|from)\b[^:]{0,60})?:"
+    r"|(?:i(?:'m| am) sorry, (?:but )?)?i (?:can(?:no|')t|am unable to) (?:translate|assist))",
+    re.IGNORECASE)
+_REMARK = re.compile(r"\((?:note\b|translat)[^)]*\)\W*\Z", re.IGNORECASE)
+_PARENTHESIS = re.compile(r"[)\uff09]\W*\Z")
 
 
 class _Refused(Exception):
@@ -116,7 +127,7 @@ class HttpTranslator(Translator):
             text = choice["message"]["content"]
             if choice.get("finish_reason") == "length":
                 raise _Refused(f"it was cut off; {setting('answer_tokens')} allows more")
-            return Translation(clean(text, sentence), engine=self.name)
+            return Translation(clean(text, sentence, self.config.target_lang), engine=self.name)
         except _Refused as refused:
             fault = str(refused)
         except (LookupError, TypeError, AttributeError):
@@ -155,13 +166,15 @@ class HttpTranslator(Translator):
         headers = {"Content-Type": "application/json",
                    **({"Authorization": f"Bearer {self._key}"} if self._key else {})}
         self._count({"requests": 1})
+        latest = monotonic() + self.config.timeout_seconds
         try:
-            with self._opener.open(Request(self._url, json.dumps(body).encode(), headers),
-                                   timeout=self.config.timeout_seconds) as response:
-                content = response.read(_MOST_BYTES)
-        except HTTPError as error:
-            with error:
-                raise self._meaning(error) from error
+            try:
+                with self._opener.open(Request(self._url, json.dumps(body).encode(), headers),
+                                       timeout=self.config.timeout_seconds) as response:
+                    content = _read(response, latest)
+            except HTTPError as error:
+                with error:
+                    raise self._meaning(error, _read(error, latest)) from error
         except (OSError, HTTPException) as error:
             if isinstance(getattr(error, "reason", error), TimeoutError):
                 raise _Busy(f"no answer within {self.config.timeout_seconds:g} "
@@ -176,9 +189,9 @@ class HttpTranslator(Translator):
                      "answer tokens": usage.get("completion_tokens") or 0})
         return answer
 
-    def _meaning(self, error: HTTPError) -> Exception:
+    def _meaning(self, error: HTTPError, content: bytes) -> Exception:
         """Return what an HTTP error means; the key is left out of the server's words."""
-        said = " ".join(error.read(_MOST_BYTES).decode("utf-8", "replace").split())
+        said = " ".join(content.decode("utf-8", "replace").split())
         said = said.replace(self._key or "***", "***")[:200]
         fault = f"HTTP {error.code} {error.reason}: {said or 'it said nothing'}"
         if error.code in _BUSY:
@@ -194,6 +207,16 @@ class HttpTranslator(Translator):
             self.counts.update(counts)
 
 
+def _read(response: Any, latest: float) -> bytes:
+    """Read a response, at most until a moment, however slowly it comes."""
+    content = b""
+    while len(content) < _MOST_BYTES and (part := response.read1(_MOST_BYTES - len(content))):
+        content += part
+        if monotonic() > latest:
+            raise TimeoutError
+    return content
+
+
 def _name_of(code: str) -> str:
     """Name a language in English as Whisper's tokenizer does; an unknown one stays a code."""
     from transformers.models.whisper.tokenization_whisper import LANGUAGES
@@ -202,8 +225,13 @@ def _name_of(code: str) -> str:
     return name.title() if name else code
 
 
-def clean(answer: str, sentence: str) -> str:
+def clean(answer: str, sentence: str, target: str = "") -> str:
     """Take a translation out of an answer: no thoughts, fences or quotes around it.
+
+    Args:
+        answer: of the server.
+        sentence: that was sent.
+        target: language of the translation; English ones may begin as talk does.
 
     Raises:
         _Refused: it has several lines, none, or talk about the translation.
@@ -211,10 +239,29 @@ def clean(answer: str, sentence: str) -> str:
     text = _THOUGHTS.sub("", answer).strip()
     if fenced := _FENCE.match(text):
         text = fenced[1].strip()
-    if len(text) > 1 and text[-1] == _QUOTES.get(text[0]) and sentence[:1] not in _QUOTES:
+    if len(text) > 1 and text[-1] == _QUOTES.get(text[0]) and sentence[:1] not in _QUOTES \
+            and not _closes_early(text):
         text = text[1:-1].strip()
     if not text or "\n" in text:
         raise _Refused(f"found {len(text.splitlines())} lines, expected one")
-    if _TALK.search(text) and not _TALK.search(sentence):
+    if _is_talk(text, sentence, target):
         raise _Refused(f"found {text[:60]!r}, expected the translation alone")
     return " ".join(text.split())
+
+
+def _is_talk(text: str, sentence: str, target: str) -> bool:
+    """Tell whether an answer has words about the translation that the sentence does not explain."""
+    if _REMARK.search(text) and not _PARENTHESIS.search(sentence):
+        return True
+    if primary_language(target) != "en":
+        return bool(_TALK.search(text)) and not _TALK.search(sentence)
+    said = _TALK_IN_ENGLISH.search(text)
+    sign = said[0][-1] if said else ""
+    return bool(said) and (sign.isalpha() or sign not in unicodedata.normalize("NFKC", sentence))
+
+
+def _closes_early(text: str) -> bool:
+    """Tell whether the first quote inside a text in quotes closes the first one."""
+    first = re.search(f"[{text[0]}{text[-1]}]", text[1:-1])
+    return first is not None and first[0] == text[-1] and bool(
+        re.match(r"\S.(?!\w)", text[first.start():]))

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -51,6 +52,8 @@ class Server:
                 for name, value in (more[0] if more else {}).items():
                     self.send_header(name, value)
                 self.end_headers()
+                if callable(said):
+                    return said(self)
                 self.wfile.write(said if isinstance(said, bytes) else json.dumps(said).encode())
 
             def log_message(self, *_: Any) -> None:
@@ -185,7 +188,9 @@ def test_an_answer_that_is_cut_off_is_no_translation(server: Server) -> None:
     (" Il dolore. \n", "Il dolore."), ("```\nIl dolore.\n```", "Il dolore."),
     ("```text\nIl dolore.\n```", "Il dolore."), ('"Il dolore."', "Il dolore."),
     ("«Il dolore.»", "Il dolore."), ("<think>Well,\nso.</think>\n\nIl dolore.", "Il dolore."),
-    ('"Il" dolore "vero"', 'Il" dolore "vero'), ("Il dolore: 3.", "Il dolore: 3.")])
+    ('"Il" dolore "vero"', '"Il" dolore "vero"'), ("“A” e “B” o “C”", "“A” e “B” o “C”"),
+    ('"Il “dolore” vero"', "Il “dolore” vero"), ("'L'asma.'", "L'asma."),
+    ("Il dolore: 3.", "Il dolore: 3.")])
 def test_what_is_around_a_translation_is_removed(answer: str, text: str) -> None:
     assert clean(answer, "Pain.") == text
     assert clean('"Sì"', '"Yes"') == '"Sì"'
@@ -198,6 +203,42 @@ def test_what_is_around_a_translation_is_removed(answer: str, text: str) -> None
 def test_talk_about_a_translation_is_none(answer: str) -> None:
     with pytest.raises(http._Refused):
         clean(answer, "Pain.")
+
+
+@pytest.mark.parametrize(("sentence", "answer"), [
+    ("Certamente la dose è stata ridotta.", "Certainly, the dose was reduced."),
+    ("Naturalmente, il dolore passa.", "Of course, the pain passes."),
+    ("Ecco il piano: riposo.", "Here is the plan: rest."),
+    ("Certo! Il dolore passa.", "Sure! The pain passes."),
+    ("Mi dispiace, signora.", "I'm sorry, madam."),
+    ("La dose è di 5 mg (si noti l'unità).", "The dose is 5 mg (note that unit)."),
+    ("La traduzione ha due fasi\uff1ainizio e fine.", "Translation has two steps: start, end.")])
+def test_english_that_the_sentence_explains_is_no_talk(sentence: str, answer: str) -> None:
+    assert clean(answer, sentence, "en-GB") == answer
+
+
+@pytest.mark.parametrize("answer", [
+    "Sure! The pain.", "Certainly, here is the translation: The pain.", "Translation: The pain.",
+    "Here's the English translation: The pain.", "I'm sorry, but I can't translate this.",
+    "The pain. (Note: this is literal.)", "The translated text is: The pain."])
+def test_talk_before_english_is_none(answer: str) -> None:
+    with pytest.raises(http._Refused):
+        clean(answer, "Il dolore.", "en")
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_a_response_in_drips_ends_at_the_timeout(server: Server, status: int) -> None:
+    def drip(handler: BaseHTTPRequestHandler) -> None:
+        with suppress(OSError):
+            for _ in range(100):
+                handler.wfile.write(b" ")
+                time.sleep(0.02)
+
+    server.answer = lambda *_: (status, drip)
+    begin = time.monotonic()
+    [one] = _translator(server, timeout_seconds=0.1, retries=0).translate(["Pain."])
+    assert one.fault.endswith("no answer within 0.1 seconds, 1 times")
+    assert time.monotonic() - begin < 1
 
 
 @pytest.mark.parametrize(("settings", "message"), [
