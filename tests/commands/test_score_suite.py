@@ -160,6 +160,21 @@ def test_a_metric_in_place_of_the_papers_is_named(run: Run, write_lines: Write) 
     assert "| 80.00* +3.1% | 75.00 (2.00) -3.3% |" in table
 
 
+def test_a_test_set_of_another_size_is_named(run: Run, write_lines: Write) -> None:
+    path = write_lines("s.jsonl", line("JNLPBA", 0.8, support=6241, records=9),
+                       line("BC2GM", 0.8, support=6325), line("GAD", 0.8, records=535),
+                       {**line("DDI", 0.8, support=979, records=191), "task": "relations"},
+                       line("HoC", 0.8, documents=100, records=371))
+    own = write_lines("ChemProt.jsonl", {"split": "dev", "pairs": 1}, {
+        "split": "test", "records": 800, "pairs": 15745}, finetuned("f1", 0.7))
+    ncbi = write_lines("NCBI-disease.jsonl", {"split": "test", "entities": 959},
+                       finetuned("f1", 0.7))
+    outcome = run("score-suite", "--suite", "blurb", path, own, ncbi, "--published", "none")
+    assert outcome.records[0]["other_sizes"] == {"JNLPBA": 6241, "HoC": 100, "NCBI-disease": 959}
+    assert "s.jsonl:1: found a test set of 6,241 for JNLPBA, expected 8,662" in outcome.err
+    assert outcome.err.count("found a test set of") == 3
+
+
 def test_metrics_of_one_set_are_rows(run: Run, write_lines: Write) -> None:
     path = write_lines("s.jsonl", {
         "model": "a", "set": "bioasq 7B factoid", "strict_accuracy": 0.3,

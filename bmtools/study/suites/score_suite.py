@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median, stdev
 
-from bmtools.errors import DataError, setting, suggestion
+from bmtools.errors import BmtoolsWarning, DataError, setting, suggestion
 from bmtools.io.json_files import read_manifest
 from bmtools.io.jsonl import read_objects, refuse_empty
 from bmtools.io.sources import source_name, source_stem
@@ -19,6 +20,9 @@ from bmtools.tasks.metrics.spans import rounded
 _PERCENT = 100
 # Over types of mentions and relations, F1 of all counts is called f1 alone.
 _SAME = {"micro_f1": "f1"}
+# What papers count in a test set, as score-tasks or finetune name it.
+_SIZES = {"ner": ("support", "entities"), "relations": ("pairs",), "multilabel": ("documents",),
+          "classification": ("records",), "yesno": ("records",), "similarity": ("records",)}
 
 
 @dataclass
@@ -28,6 +32,7 @@ class _Model:
     results: dict[str, list[float] | JsonMapping] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
     fallbacks: dict[str, str] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
 
     def line(self, statistic: str) -> JsonObject:
         """Return scores, deviations and metrics in place of the paper's."""
@@ -38,7 +43,7 @@ class _Model:
         return {"scores": {row: one[statistic] for row, one in summaries.items()},
                 "deviations": {row: one["deviation"] for row, one in summaries.items()
                                if one.get("deviation") is not None},
-                "other_metrics": self.fallbacks}
+                "other_metrics": self.fallbacks, "other_sizes": self.sizes}
 
     def add(self, found: Mapping[str, float | JsonMapping], place: str, what: str,
             is_seed: bool) -> None:
@@ -72,11 +77,11 @@ def suite_scores(suite: str, results: Sequence[str], *, published: Shown = "main
     Returns:
         a line for each model, own ones first: `model`, `suite`, `table` of published ones,
         `scores` in percent by set, `deviations` over seeds, `averages`, `differences` to the
-        baseline in percent of its score, `other_metrics` where a set's fallback was taken, and
-        `missing` sets. Where own models lack sets, no
-        average is given that needs them, but all models have one over the sets at hand, if
-        several. Then a line for each comparison of two models by the main metric of a set, with
-        `p_holm` adjusted over all sets.
+        baseline in percent of its score, `other_metrics` where a set's fallback was taken,
+        `other_sizes` of test sets that the suite states otherwise, and `missing` sets. Where own
+        models lack sets, no average is given that needs them, but all models have one over the
+        sets at hand, if several. Then a line for each comparison of two models by the main metric
+        of a set, with `p_holm` adjusted over all sets.
 
     Raises:
         ValueError: an unknown suite, set or baseline.
@@ -181,6 +186,12 @@ def _read_results(suite: Suite, results: Sequence[str],
                 found[one.main] = score
                 results_of.fallbacks[one.main] = one.fallback
             results_of.add(found, place, f"of {model!r} on {one.name}", "seed_of" in line)
+            size = _test_size(line, one)
+            if one.test and size and size != one.test and one.name not in results_of.sizes:
+                results_of.sizes[one.name] = size
+                warnings.warn(BmtoolsWarning(
+                    f"{place}: found a test set of {size:,} for {one.name}, expected {one.test:,} "
+                    "as in the paper; scores on other test sets are not comparable"), stacklevel=2)
     if not models:
         refuse_empty([split_set(suite, one)[1] for one in results],
                      what="scores by score-tasks or finetune")
@@ -215,10 +226,21 @@ def _result_lines(path: str) -> Iterator[tuple[str, JsonObject]]:
         yield path, {"model": manifest.get("settings", {}).get("model", path),
                      **manifest.get("results", {})}
         return
+    counts: JsonObject = {}
     for place, line in read_objects(path):
+        if line.get("split") == "test" and "fold" not in line:
+            counts = line
         # Lines over seeds come after those of each seed, which have all metrics.
-        if ("model" in line and "metric" not in line) or "compared" in line:
-            yield place, line
+        elif ("model" in line and "metric" not in line) or "compared" in line:
+            yield place, {**counts, **line}
+
+
+def _test_size(line: JsonMapping, one: SuiteSet) -> int | None:
+    """Find the number of mentions, pairs, documents or records of a test set, as papers give it."""
+    names = _SIZES.get(one.task, ())
+    if one.task == "relations" and line.get("task", "classification") == "classification":
+        names = (*names, "records")  # of one pair each
+    return next((line[name] for name in names if isinstance(line.get(name), int)), None)
 
 
 def _find(line: JsonMapping, metric: str) -> float | JsonMapping | None:
