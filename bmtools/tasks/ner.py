@@ -323,7 +323,7 @@ class NerTask(Task[TaggedText, Window]):
         return Evaluation(scores, {"by_type": dict(zip(by_type, own, strict=True))}, loss)
 
     def _score_tokens(self, examples: Sequence[TaggedText], outputs: Sequence[Outputs]) -> float:
-        """Compute the F1 of entities as runs of tokens that have a label."""
+        """Compute the F1 of entities as runs of tokens; gold entities without a run are missed."""
         sides: tuple[set[Mention], set[Mention]] = set(), set()
         for number, (example, output) in enumerate(zip(examples, outputs, strict=True)):
             none = np.zeros((0, 1), dtype=np.int64)
@@ -332,7 +332,8 @@ class NerTask(Task[TaggedText, Window]):
             for side, ids in zip(sides, (gold, found), strict=True):
                 tags = [self.labels[one] for one in ids[gold != IGNORED]]
                 side |= {(number, *span) for span in iob2_spans(tags)}
-        return rounded(divide(2 * len(sides[0] & sides[1]), sum(map(len, sides))))
+        support = sum(len(example.gold) for example in examples)
+        return rounded(divide(2 * len(sides[0] & sides[1]), support + len(sides[1])))
 
 
 class PicoTask(NerTask):

@@ -221,6 +221,30 @@ def test_scores_over_tokens_are_those_of_seqeval(encoder: Path, tmp_path: Path) 
     assert scores.scores["subtoken_f1"] == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.parametrize(("trained", "scored"), [
+    ("", "DIS,DRUG,SIGN"), ("DIS,DRUG", "DIS,DRUG,SIGN")], ids=["overlapping", "unseen"])
+def test_entities_without_tags_count_as_missed_over_tokens(encoder: Path, trained: str,
+                                                           scored: str) -> None:
+    """A model whose tags are all right misses SIGN: inside a longer entity, or of no known type."""
+    records = [*RECORDS, Record(id="sign", text="febbre il", entities=[
+        {"start": 0, "end": 6, "type": "SIGN"}])] if trained else RECORDS
+    task = NerTask(NerConfig(32, label_pieces="all", types=trained), load_encoder(encoder, TAGGER))
+    task.read("train", records)
+    task.config = NerConfig(32, label_pieces="all", types=scored)
+    examples = task.read("dev", records).examples
+    outputs = []
+    for example in examples:
+        rows = []
+        for window in example.inputs:
+            best = task.collate_labels([window], task.collate([window]))[0, 1:-1].clip(min=0)
+            rows.append((best[..., None] == range(len(task.labels))).astype("float32"))
+        outputs.append(rows)
+    entities = [one["type"] for record in records for one in record["entities"]]
+    tagged = len(entities) - entities.count("SIGN")
+    assert task.score(examples, outputs).scores["subtoken_f1"] == pytest.approx(
+        2 * tagged / (tagged + len(entities)), abs=1e-6)
+
+
 LENGTHS = [5, 1, 3]
 
 
