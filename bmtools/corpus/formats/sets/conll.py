@@ -92,8 +92,9 @@ def _sentences(name: str, config: ConllConfig, tally: Tally) -> Iterator[tuple[s
         rows, lines, size, fault = [], [], 0, None
         if line.startswith(_DOCUMENT):
             documents += 1
-            columns = _columns(line.removeprefix(_DOCUMENT).strip())
-            document = columns[0].strip("()") if columns else ""
+            named = line.removeprefix(_DOCUMENT).strip()
+            document = named if re.fullmatch(r"\(.*\)", named) else [*_columns(named), ""][0]
+            document = document.removeprefix("(").removesuffix(")")
             if document in _NO_ID:
                 document = f"{source_stem(name)}-d{documents}"
 
@@ -166,7 +167,8 @@ def conll_lines(records: Iterable[Record], scheme: Scheme = "iob2",
     """Yield tokens and tags by tab, a blank line behind every sentence.
 
     A line of a record's text is a sentence. `meta.document`, or the id of a record with several
-    lines, is in a -DOCSTART- line before its first sentence. A token that an entity begins or
+    lines, is in a -DOCSTART- line before its first sentence, and so is the id of every record
+    after such a line that names no document. A token that an entity begins or
     ends within is divided there.
 
     Args:
@@ -181,7 +183,7 @@ def conll_lines(records: Iterable[Record], scheme: Scheme = "iob2",
         text = record["text"]
         lines = [match.span() for match in _LINES.finditer(text) if match[0].strip()]
         document = record.get("meta", {}).get("document") or (
-            record["id"] if len(lines) > 1 else None)
+            record["id"] if len(lines) > 1 or written is not None else None)
         if document != written and document is not None:
             yield f"-DOCSTART- ({document})\n\n"
         written = document

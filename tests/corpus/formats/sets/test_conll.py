@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from seqeval.metrics.sequence_labeling import get_entities
 
-from bmtools.corpus.formats.sets.conll import conll_records
+from bmtools.corpus.formats.sets.conll import conll_lines, conll_records
 from bmtools.corpus.formats.settings import ConllConfig
 from bmtools.errors import RecordError
 from bmtools.records import Record, check
@@ -85,6 +85,19 @@ def test_documents(write) -> None:
         ("12", "a\nb c", [("b c", "ENTITY")]), ("set-d2", "d", [("d", "ENTITY")]), ("15", "e", [])]
     with pytest.raises(RecordError, match=r"set\.tsv:1: found a sentence before any -DOCSTART-"):
         list(conll_records([write("a O\n")], ConllConfig(documents=True)))
+
+
+def test_exported_records_come_back_in_documents_of_their_own(write) -> None:
+    given = [Record(id=name, text=text, entities=[], place="", **more) for name, text, more in (
+        ("a", "Uno.", {}), ("b (1) c", "Due.\nTre.", {}), ("c", "Quattro.", {}),
+        ("d", "Cinque.", {"meta": {"document": "e f"}}), ("g", "Sei.", {}))]
+    lines = list(conll_lines(given))
+    back = list(conll_records([write("".join(lines))]))
+    assert [(one.get("meta", {}).get("document"), one["text"]) for one in back] == [
+        (None, "Uno."), ("b (1) c", "Due."), ("b (1) c", "Tre."), ("c", "Quattro."),
+        ("e f", "Cinque."), ("g", "Sei.")]
+    documents = conll_records([write("".join(lines[1:]))], ConllConfig(documents=True))
+    assert [one["text"] for one in documents] == ["Due.\nTre.", "Quattro.", "Cinque.", "Sei."]
 
 
 def assert_as_seqeval(record: Record, tags: list[str], tokens: list[str]) -> None:
