@@ -37,8 +37,9 @@ def overlaps(parts: Mapping[str, Iterable[JsonObject]],
              folds: bool = False) -> Iterator[JsonObject]:
     """Compare the parts of a set with each other.
 
-    Yields for each two parts how many records of the later one have a document, a text or a
-    question that the earlier one has, too; of folds, that any other fold has. Case and white space
+    Yields for each two parts how many records of the later one were `compared`, and how many of
+    them have a document, a text or a question that the earlier one has, too; of folds, that any
+    other fold has. Case and white space
     of texts make no difference; a text is one with its pair.
 
     Args:
@@ -51,7 +52,7 @@ def overlaps(parts: Mapping[str, Iterable[JsonObject]],
         pairs = [(name, "the other folds", [one for other, own in keys.items() if other != name
                                             for one in own]) for name in keys]
     for name, other, known in pairs:
-        line: JsonObject = {"of": name, "in": other, "records": len(keys[name])}
+        line: JsonObject = {"of": name, "in": other, "compared": len(keys[name])}
         for number, what in enumerate(SHARED):
             seen = {one[number] for one in known} - {""}
             line[what] = sum(one[number] in seen for one in keys[name])
@@ -60,7 +61,7 @@ def overlaps(parts: Mapping[str, Iterable[JsonObject]],
 
 def describe_shared(overlaps: Sequence[Mapping[str, Any]]) -> str:
     """Describe what parts share, from the lines of overlaps; empty if nothing."""
-    shared = [f"{line['of']} shares {count_of(line[what], what)} with {line['in']}"
+    shared = [f"{line['of']} shares {what} with {line['in']} ({count_of(line[what], 'records')})"
               for line in overlaps for what in SHARED if line[what]]
     if len(shared) > _MOST_SHARED:
         shared = [*shared[:_MOST_SHARED], f"{len(shared) - _MOST_SHARED} more in the report"]

@@ -21,9 +21,9 @@ def test_check_compares_files_and_writes_nothing(run, parts: list[Path], tmp_pat
     outcome = run("split", "--check", *parts)
     assert outcome.code == 0
     train, dev, test = map(str, parts)
-    assert [(line["of"], line["in"], line["records"], line["texts"]) for line in outcome.records] \
+    assert [(line["of"], line["in"], line["compared"], line["texts"]) for line in outcome.records] \
         == [(dev, train, 0, 0), (test, train, 2, 1), (test, dev, 2, 0)]
-    assert outcome.err.startswith(f"bmtools: {test} shares 1 text with {train} in ")
+    assert outcome.err.startswith(f"bmtools: {test} shares texts with {train} (1 record) in ")
     assert sorted(tmp_path.iterdir()) == sorted(parts)
     table = run("split", "--check", parts[0], parts[2], "--table")
     assert "documents  0" in table.out

@@ -148,7 +148,7 @@ def test_a_split_that_exists(divide, tmp_path: Path) -> None:
     report = divide(sentences(3), str(by))
     assert report["records"] == {"train": 3, "test": 1, "blind": 2}
     assert [one["id"] for one in read(tmp_path / "out/test.jsonl")] == ["2-2"]
-    assert report["overlap"][0] == {"of": "test", "in": "train", "records": 1, "documents": 1,
+    assert report["overlap"][0] == {"of": "test", "in": "train", "compared": 1, "documents": 1,
                                     "texts": 0, "questions": 0}
     with pytest.raises(RecordError, match=r"found the document '3', which .* does not list"):
         divide(sentences(4), str(by), "more")
@@ -204,7 +204,7 @@ def test_overlap() -> None:
               Record(id="5", text="A", text_pair="B"), Record(id="6", text="c", question=""),
               Record(id="7", text="e", meta={"document": "d"})]
     assert list(overlaps({"train": first, "test": second})) == [
-        {"of": "test", "in": "train", "records": 5, "documents": 1, "texts": 2, "questions": 1}]
+        {"of": "test", "in": "train", "compared": 5, "documents": 1, "texts": 2, "questions": 1}]
 
 
 @pytest.mark.data
