@@ -7,12 +7,11 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
-from transformers import PreTrainedModel
 
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import CheckpointError, DataError, Reject, refuse, setting, suggestion
@@ -40,6 +39,9 @@ from bmtools.tasks.task import (
     unseen_labels,
     with_keys,
 )
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 _DIGITS = 4
 _SCORE_DIGITS = 6

@@ -8,11 +8,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import CheckpointError, DataError, Reject, refuse, setting
@@ -44,6 +43,9 @@ from bmtools.tasks.task import (
     unseen_labels,
     with_keys,
 )
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 SUBTOKEN = "subtoken_f1"
 WORDS = "words"

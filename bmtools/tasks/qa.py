@@ -6,13 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
-from transformers import PreTrainedModel
 
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import CheckpointError, DataError, Reject, refuse, setting
@@ -40,6 +39,9 @@ from bmtools.tasks.task import (
     Task,
     with_keys,
 )
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 _DIGITS = 4
 _FAULTS = {

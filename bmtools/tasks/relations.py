@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from bmtools.errors import (
     CheckpointError,
@@ -48,6 +48,9 @@ from bmtools.tasks.task import (
     unseen_labels,
     with_keys,
 )
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 _DIGITS = 4
 
