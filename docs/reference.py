@@ -26,7 +26,9 @@ These pages are made from the commands, and have what `bmtools COMMAND --help-al
 
 An option can also come from the environment, `BMTOOLS_PRETRAIN_STEPS=500` for
 `bmtools pretrain --steps 500`, or from a file, `--config FILE.toml`. The command line wins over the
-environment, and that over the file.
+environment, and that over the file. The keys at the top of the file apply to every command that
+reads it. A table such as `[pretrain]`, `[finetune]` or `[finetune.ner]` applies to that command or
+group only. Names may be written with `-` or `_`. A name that no command or option has is an error.
 """
 
 

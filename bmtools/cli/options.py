@@ -13,7 +13,7 @@ import click
 
 from bmtools.cli.help import DocumentedCommand, KeyOption, long_name, set_option
 from bmtools.cli.main import TRACEBACK
-from bmtools.cli.origins import CONFIG, key_place
+from bmtools.cli.origins import check_variables, read_config
 from bmtools.cli.outputs import OVERWRITE, writes_output
 from bmtools.cli.parameters import (
     InputDirectory,
@@ -26,13 +26,11 @@ from bmtools.cli.step import CommandStep
 from bmtools.distributed import is_main_process
 from bmtools.errors import (
     BmtoolsError,
-    DataError,
     RecordError,
     Reject,
     count_of,
     refuse,
     settings_spelled_as_flags,
-    suggestion,
 )
 from bmtools.installation import PLOT_SUFFIXES, require_matplotlib
 from bmtools.io.folders import archive_of
@@ -90,7 +88,7 @@ class Command(DocumentedCommand):
                 help="Refuse input with a larger record, which could exhaust memory."))
         self.params.append(click.Option(
             ["--config"], type=InputFile(Path, allow_dash=False), is_eager=True,
-            expose_value=False, callback=_read_config,
+            expose_value=False, callback=read_config,
             help="Take options from this TOML file; the command line wins."))
         self.params.append(click.Option(
             [TRACEBACK], is_flag=True, expose_value=False, help="Show where an error arose."))
@@ -121,35 +119,9 @@ class Command(DocumentedCommand):
                 name = long_name(option).replace("-", "_").upper()
                 option.envvar = f"{ctx.auto_envvar_prefix}_{name}" if ctx.auto_envvar_prefix \
                     else None
+        check_variables(ctx)
         ctx.meta[_STEP] = CommandStep(ctx)
         return super().parse_args(ctx, args)
-
-
-def _read_config(ctx: click.Context, _param: click.Parameter, path: Path | None) -> None:
-    """Take defaults from a TOML file: its top-level keys, and the command's own table."""
-    if path is None:
-        return
-    from bmtools.recipes.toml import parse_toml
-
-    try:
-        content = parse_toml(path.read_bytes(), str(path))
-    except DataError as error:
-        raise click.UsageError(str(error), ctx) from error
-    text = path.read_text(encoding="utf-8")
-    shared = {key: value for key, value in content.items() if not isinstance(value, dict)}
-    tables = {key: value for key, value in content.items() if isinstance(value, dict)}
-    own = tables.get(ctx.command.name or "", {})
-    spelled = {key.replace("-", "_"): key for key in {**shared, **own}}
-    values = {name: {**shared, **own}[key] for name, key in spelled.items()}
-    known = {long_name(param).replace("-", "_"): param.name
-             for param in ctx.command.params if isinstance(param, click.Option)}
-    unknown = sorted(set(values) - set(known))
-    if unknown:
-        raise click.UsageError(
-            f"{key_place(path, text, spelled[unknown[0]])}: found unknown key {unknown[0]!r}, "
-            f"{suggestion(unknown[0], sorted(known))}", ctx)
-    ctx.default_map = {known[key]: value for key, value in values.items()}
-    ctx.meta[CONFIG] = path, {known[name]: key for name, key in spelled.items()}
 
 
 def _limit_records(ctx: click.Context, _param: click.Parameter, megabytes: int) -> None:

@@ -1,15 +1,23 @@
-"""Origins of options' values: wrong ones are named by their variable or their TOML key."""
+"""Options' values from the environment and from `--config` files, and their names there."""
 
 from __future__ import annotations
 
+import difflib
+import os
 import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import click
 from click.core import ParameterSource
 
-CONFIG = "bmtools.cli.origins.config"
-"""Key of the context for the TOML file that gave defaults, and the key of each parameter."""
+from bmtools.cli.help import Group, long_name
+from bmtools.errors import DataError, did_you_mean, suggestion
+from bmtools.records import JsonObject
+
+_CONFIG = "bmtools.cli.origins.config"
 _READABLE = (
     (r"(.+) is not a valid (?:integer|int)\b.*", r"found \1, expected a whole number"),
     (r"(.+) is not a valid float\b.*", r"found \1, expected a number"),
@@ -17,13 +25,111 @@ _READABLE = (
     (r"(.+) is not one of (.+)", r"found \1, expected one of \2"),
     (r"(.+) is not in the range (.+)", r"found \1, expected a number in the range \2"),
 )
+_NEAR_VARIABLE = 0.9  # so that other programs may have variables that begin with BMTOOLS_
 
 
-def key_place(path: Path, text: str, key: str) -> str:
-    """Return `file:line` of a key in a TOML file; the file alone where the key is there twice."""
-    lines = [number for number, line in enumerate(text.splitlines(), 1)
-             if re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=", line)]
-    return f"{path}:{lines[0]}" if len(lines) == 1 else str(path)
+def check_variables(ctx: click.Context) -> None:
+    """Refuse misspelt variables of a command, which would be ignored."""
+    if ctx.auto_envvar_prefix is None or ctx.parent is None or ctx.resilient_parsing:
+        return
+    options = {long_name(one).replace("-", "_"): str(one.envvar) for one in ctx.command.params
+               if isinstance(one, click.Option) and one.envvar}
+    own, group = f"{ctx.auto_envvar_prefix}_", f"{ctx.parent.auto_envvar_prefix}_"
+    commands = [f"{up.auto_envvar_prefix}_{name.upper().replace('-', '_')}_"
+                for up in {ctx.parent, ctx.find_root()} if isinstance(up.command, Group)
+                for name in up.command.list_commands(up)]
+    for name in sorted({one for one in os.environ if one.startswith("BMTOOLS_")}
+                       - {*options.values()}):
+        owner = max(filter(name.startswith, commands), key=len, default="")
+        if owner == own:
+            key = name.removeprefix(own).lower()
+            raise click.UsageError(f"{name}: found unknown option {key!r}, "
+                                   f"{_meant(key, options, 'the name of an option')}", ctx)
+        near = difflib.get_close_matches(name, options.values(), 1, _NEAR_VARIABLE)
+        if owner == group or (near and not owner):
+            raise click.UsageError(f"{name}: found no command of this name, expected "
+                                   f"{near[0] if near else own + 'OPTION'}", ctx)
+
+
+def _meant(name: str, known: Iterable[str], expected: str) -> str:
+    return did_you_mean(name, known) or f"expected {expected}"
+
+
+def read_config(ctx: click.Context, _param: click.Parameter, path: Path | None) -> None:
+    """Take defaults from a TOML file: its top-level keys, and the tables of the command.
+
+    A command of a group takes the keys of `[finetune]`, then those of `[ner]` and of
+    `[finetune.ner]`; later ones win.
+    """
+    if path is None:
+        return
+    from bmtools.recipes.toml import parse_toml
+
+    try:
+        content = path.read_bytes()
+        tables = [*_tables(parse_toml(content, str(path)))]
+    except DataError as error:
+        raise click.UsageError(str(error), ctx) from error
+    lines = _lines(content.decode("utf-8"))
+    words = ctx.command_path.split()[1:] or [ctx.command.name or ""]
+    own = list(dict.fromkeys(["", *words[:-1], words[-1], " ".join(words)]))
+    given: dict[tuple[int, str], tuple[str, str, object]] = {}
+    for header, table in tables:
+        name = " ".join(header).replace("_", "-")
+        if name in own:
+            for key, value in table.items():
+                place = f"{path}:{lines[*header, key]}" if (*header, key) in lines else str(path)
+                at = own.index(name), key.replace("-", "_")
+                if at in given:
+                    raise click.UsageError(f"{place}: found the key {key!r} twice, "
+                                           "expected it once", ctx)
+                given[at] = place, key, value
+        elif name not in (known := _command_names(ctx)):
+            place = f"{path}:{lines[header]}" if header in lines else str(path)
+            raise click.UsageError(f"{place}: found unknown table [{'.'.join(header)}], "
+                                   f"{_meant(name, known, 'the name of a command')}", ctx)
+    options = {long_name(one).replace("-", "_"): one for one in ctx.command.params
+               if isinstance(one, click.Option)}
+    ctx.default_map, ctx.meta[_CONFIG] = {}, {}
+    for (_, name), (place, key, value) in sorted(given.items(), key=lambda one: one[0][0]):
+        if name not in options:
+            raise click.UsageError(f"{place}: found unknown key {name!r}, "
+                                   f"{suggestion(name, sorted(options))}", ctx)
+        ctx.default_map[options[name].name] = value
+        ctx.meta[_CONFIG][options[name].name] = f"{place}: key {key!r}"
+
+
+def _tables(content: JsonObject, header: tuple[str, ...] = ()) -> Iterator[
+        tuple[tuple[str, ...], JsonObject]]:
+    """Yield the path and the keys of each table; the file's own keys come first."""
+    yield header, {key: value for key, value in content.items() if not isinstance(value, dict)}
+    for key, value in content.items():
+        if isinstance(value, dict):
+            yield from _tables(value, (*header, key))
+
+
+def _lines(text: str) -> dict[tuple[str, ...], int]:
+    """Return the numbers of the lines of headers and keys by their path in a TOML file."""
+    lines: dict[tuple[str, ...], int] = {}
+    header: tuple[str, ...] = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        bracket = re.match(r"\s*(\[[^][]+\])", line)
+        with suppress(tomllib.TOMLDecodeError):  # the line continues a value
+            part = tomllib.loads(bracket[1] if bracket else f"{line.partition('=')[0]}= 0")
+            path: tuple[str, ...] = ()
+            while isinstance(part, dict) and part:
+                (key, part), = part.items()
+                path = (*path, key)
+            header = path if bracket else header
+            lines.setdefault(path if bracket else (*header, *path), number)
+    return lines
+
+
+def _command_names(ctx: click.Context) -> list[str]:
+    """List what a table can be named by: `import`, `import text`, `text` ..."""
+    root = ctx.find_root()
+    names = root.command.command_names(root) if isinstance(root.command, Group) else []
+    return [*names, *(name.partition(" ")[2] for name in names if " " in name)]
 
 
 def message_by_origin(error: click.UsageError) -> str | None:
@@ -53,8 +159,4 @@ def _origin(ctx: click.Context, option: click.Option) -> str:
     source = ctx.get_parameter_source(option.name or "")
     if source is ParameterSource.ENVIRONMENT:
         return str(option.envvar)
-    if source is ParameterSource.DEFAULT_MAP and CONFIG in ctx.meta:
-        path, keys = ctx.meta[CONFIG]
-        key = keys[option.name]
-        return f"{key_place(path, path.read_text(encoding='utf-8'), key)}: key {key!r}"
-    return ""
+    return ctx.meta[_CONFIG][option.name] if source is ParameterSource.DEFAULT_MAP else ""

@@ -70,3 +70,71 @@ def test_one_wrong_key_among_all_is_named_alone(run: Run, corpus: Path, tmp_path
     outcome = run("pretrain", corpus, "-o", "out", "--config", config)
     assert outcome.err == (f"bmtools: {config}:{at + 1}: found unknown key 'stepz', did you mean "
                            f"'steps'? {HELP}")
+
+
+@pytest.mark.parametrize("table", ["", "[text]", "[import]", "[import.text]", "[import .text]",
+                                   '["import text"]', "[clean]\n[import.text]"])
+def test_tables_of_a_command_and_of_its_group_are_read(run: Run, tmp_path: Path,
+                                                       table: str) -> None:
+    (tmp_path / "notes.txt").write_text("Il cuore.\n")
+    (tmp_path / "all.toml").write_text(f'{table}\nlang = "it"\n')
+    outcome = run("import", "text", tmp_path / "notes.txt", "--config", tmp_path / "all.toml")
+    assert (outcome.code, outcome.records[0]["lang"]) == (0, "it")
+
+
+def test_the_nearest_table_wins(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("Il cuore.\n")
+    (tmp_path / "all.toml").write_text(
+        '[import.text]\nlang = "it"\n[text]\nlang = "fr"\n[import]\nlang = "de"\n')
+    outcome = run("import", "text", tmp_path / "notes.txt", "--config", tmp_path / "all.toml")
+    assert outcome.records[0]["lang"] == "it"
+
+
+def test_a_gate_is_read_from_either_spelling_of_its_table(
+        run: Run, corpus: Path, tiny_checkpoint: Path, tmp_path: Path) -> None:
+    for table in ("score_pppl", "score-pppl"):
+        (tmp_path / "gate.toml").write_text(f"[{table}]\nfail-over = 1\n")
+        outcome = run("score-pppl", corpus, "--model", tiny_checkpoint,
+                      "--config", tmp_path / "gate.toml")
+        assert outcome.code == 1, table
+
+
+@pytest.mark.parametrize(("text", "line", "fault"), [
+    ("# all\n[improt]\nlang = 'it'\n", 2, "found unknown table [improt], did you mean 'import'?"),
+    ("[import.txt]\n", 1, "found unknown table [import.txt], did you mean 'import text'?"),
+    ("[clean]\n[import.text.more]\n", 2, "found unknown table [import.text.more], did you mean "
+                                         "'import text'?"),
+    ("[frobnicate]\n", 1, "found unknown table [frobnicate], expected the name of a command."),
+    ("whole-files = true\n[clean]\nlang = 'it'\n[text]\nlang = 'it'\n'lnag' = 'it'\n", 6,
+     "found unknown key 'lnag', did you mean 'lang'?"),
+    ("[text]\nwhole-files = true\nwhole_files = true\n", 3,
+     "found the key 'whole_files' twice, expected it once."),
+])
+def test_misspelt_tables_and_keys_are_refused(run: Run, tmp_path: Path, text: str, line: int,
+                                              fault: str) -> None:
+    config = tmp_path / "all.toml"
+    config.write_text(text)
+    outcome = run("import", "text", tmp_path / "notes.txt", "--config", config)
+    assert outcome.code == 2
+    assert outcome.err == f"bmtools: {config}:{line}: {fault} See 'bmtools import text --help'.\n"
+
+
+@pytest.mark.parametrize(("name", "fault"), [
+    ("BMTOOLS_IMPORT_TEXT_LNAG", "found unknown option 'lnag', did you mean 'lang'?"),
+    ("BMTOOLS_IMPORT_TXT_LANG", "found no command of this name, expected "
+                                "BMTOOLS_IMPORT_TEXT_LANG."),
+    ("BMTOOLS_IMPROT_TEXT_LANG", "found no command of this name, expected "
+                                 "BMTOOLS_IMPORT_TEXT_LANG."),
+    ("BMTOOLS_IMPORT_LANG", "found no command of this name, expected BMTOOLS_IMPORT_TEXT_OPTION."),
+])
+def test_misspelt_variables_are_refused(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                        name: str, fault: str) -> None:
+    (tmp_path / "notes.txt").write_text("Il cuore.\n")
+    for other in ("BMTOOLS_COUNTRY", "BMTOOLS_HOME", "BMTOOLS_CLEAN_WRONG",
+                  "BMTOOLS_IMPORT_TABLE_WRONG"):
+        monkeypatch.setenv(other, "ITA")
+    assert run("import", "text", tmp_path / "notes.txt").code == 0
+    monkeypatch.setenv(name, "it")
+    outcome = run("import", "text", tmp_path / "notes.txt")
+    assert outcome.code == 2
+    assert outcome.err == f"bmtools: {name}: {fault} See 'bmtools import text --help'.\n"
