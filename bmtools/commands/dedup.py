@@ -37,8 +37,10 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     """Leave out duplicates and near duplicates of records, by their texts.
 
     Near duplicates share runs of words: their Jaccard index is estimated from MinHash signatures
-    and is at least the threshold. Lines that stay are copied as they are. Input is read twice; a
-    pipe is kept in a temporary file meanwhile. With --part, too, all of it is compared.
+    and is at least the threshold. Duplicates of duplicates are one group, of which the first record
+    stays; with --no-chains, only what is similar to that record is left out. Lines that stay are
+    copied as they are. Input is read twice; a pipe is kept in a temporary file meanwhile. With
+    --part, too, all of it is compared.
     """
     from bmtools.corpus.duplicates.dedup import deduplicate
 
@@ -48,5 +50,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
         write_lines(step, found.write(run, stream), output)
     kept, exact, near = (run.counts.get(name, 0) for name in (
         "kept", "exact-duplicate", "near-duplicate"))
+    least = f" (least similarity to the record that stays: {found.similarity.min():.2f})" \
+        if near else ""
     finish(step, f"{kept:,} of {count_of(kept + exact + near, 'records')}{to_output(output)}; left "
-           f"out {exact:,} exact and {count_of(near, 'near duplicates')}")
+           f"out {exact:,} exact and {count_of(near, 'near duplicates')}{least}")

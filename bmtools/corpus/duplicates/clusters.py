@@ -22,10 +22,15 @@ commonest boilerplate, of which each record is like its neighbours anyway."""
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
-def find_clusters(records: Records, config: DedupConfig) -> np.ndarray:
+def find_clusters(records: Records, config: DedupConfig, first: int = 0) -> np.ndarray:
     """Return the first record of the cluster of each record, (records,) int64.
 
     Records without words are alone.
+
+    Args:
+        records: of all corpora.
+        config: settings.
+        first: number of the first record that can be left out.
     """
     parents = np.arange(len(records))
     has_words = records.rows("lengths") > 0
@@ -37,6 +42,7 @@ def find_clusters(records: Records, config: DedupConfig) -> np.ndarray:
     del digests
     parents[~has_words] = np.flatnonzero(~has_words)
     if config.duplicates == "near":
+        equal = parents.copy()
         numbers = np.flatnonzero(has_words & (parents == np.arange(len(records))))
         with ExitStack() as stack:
             bands = _BandFile(stack, Bands.of(config.threshold, config.permutations))
@@ -45,6 +51,8 @@ def find_clusters(records: Records, config: DedupConfig) -> np.ndarray:
             for done, keys in enumerate(bands.columns()):
                 set_status("comparing", done, bands.shape.bands, "bands")
                 parents = _join(parents, records, numbers, keys[numbers], config.threshold)
+        if config.no_chains:
+            parents = _unchained(parents, records, numbers, first, config.threshold)[equal]
     return parents
 
 
@@ -78,6 +86,24 @@ def _join(parents: np.ndarray, records: Records, numbers: np.ndarray, keys: np.n
             alike = records.similarity(ones, others) >= threshold
             parents = _united(parents, ones[alike], others[alike])
     return parents
+
+
+def _unchained(parents: np.ndarray, records: Records, numbers: np.ndarray, first: int,
+               threshold: float) -> np.ndarray:
+    """Split clusters so that every record but the first one is similar to the first one.
+
+    Records before `first` stay in any case, so each of them begins a cluster.
+    """
+    kept = np.arange(len(parents))
+    left = numbers[np.isin(parents[numbers], parents[numbers[parents[numbers] != numbers]])]
+    while len(left):
+        _, firsts, clusters = np.unique(parents[left], return_index=True, return_inverse=True)
+        leaders = left[firsts[clusters]]
+        least = np.where(left < first, 1, threshold)
+        is_like = records.similarity(left, leaders) >= least
+        kept[left[is_like]] = leaders[is_like]
+        left = left[~is_like]
+    return kept
 
 
 def _united(parents: np.ndarray, ones: np.ndarray, others: np.ndarray) -> np.ndarray:

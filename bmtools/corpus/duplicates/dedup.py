@@ -139,9 +139,9 @@ def deduplicate(records: RecordReader, run: PassRun, config: DedupConfig | None 
                 against: Sequence[str] = ()) -> Iterator[Deduplicated]:
     """Find the duplicates in a corpus; its lines can be written until the block ends.
 
-    Duplicates of duplicates are duplicates of one record. Memory holds some fifty bytes a record,
-    files beside the output and temporary ones some 1,500 (near duplicates, as set by default). A
-    pipe is kept in one, too.
+    Duplicates of duplicates are duplicates of one record, unless `no_chains` is set. Memory holds
+    some fifty bytes a record, files beside the output and temporary ones some 1,500 (near
+    duplicates, as set by default). A pipe is kept in one, too.
 
     Args:
         records: of the corpus, or a part of it that is to be written; their `reject` receives bad
@@ -166,7 +166,7 @@ def deduplicate(records: RecordReader, run: PassRun, config: DedupConfig | None 
         whole, again = (RecordReader(names, records.reject, records.allow_empty) for _ in range(2))
         lines, line_count = _sketch(whole, run, "corpus", config, found)
         found.finish()
-        kept = find_clusters(found, config)
+        kept = find_clusters(found, config, first)
         yield Deduplicated(records if isinstance(records, RecordShard) else again, whole.hashes,
                            found, first, lines, line_count, kept, _similarities(found, first, kept))
 

@@ -19,6 +19,9 @@ class DedupConfig(Settings, title="Duplicates"):
     duplicates: Duplicates = option(
         "near", "near finds texts that share most of their words in order, and equal ones; exact "
                 "only equal ones, case and white space aside.")
+    no_chains: bool = option(
+        False, "Leave out only records that are similar to the record that stays; by default also "
+               "those similar to a record that is left out, and so on.")
     threshold: float = option(
         0.7, "Least similarity of near duplicates: Jaccard index of their runs of words.",
         above=0, most=1)

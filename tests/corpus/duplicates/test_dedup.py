@@ -12,6 +12,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bmtools.corpus.duplicates.dedup import deduplicate
@@ -107,6 +108,30 @@ def test_chains_are_one_cluster(write_lines: Write) -> None:
     stay, dropped, _ = run(path)
     assert stay == ["0"]
     assert dropped[-1]["meta"]["dropped"]["similarity"] < 0.1
+
+
+def test_without_chains_duplicates_are_similar_to_the_record_that_stays(write_lines: Write) -> None:
+    words = text_of(random.Random(2), 400)
+    texts = [" ".join(words[shift:shift + 200]) for shift in range(0, 200, 10)]
+    path = write_lines("a.jsonl", *records_of([*texts, texts[1]]))
+    stay, dropped, _ = run(path, no_chains=True)
+    found = [one["meta"]["dropped"] for one in dropped]
+    assert min(one["similarity"] for one in found) >= 0.7
+    # By brute force: a record stays unless a record that stays is similar to it.
+    with found_in(path) as (deduplicated, _):
+        kept: list[int] = []
+        for number in range(len(texts)):
+            if not kept or deduplicated.records.similarity(
+                    np.full(len(kept), number), np.array(kept)).max() < 0.7:
+                kept.append(number)
+    assert stay == list(map(str, kept)) and 1 < len(stay) < len(texts)
+    assert found[-1]["found"] == found[0]["found"] == "0"  # the copy of a duplicate
+    # Records of other corpora stay: each of them counts, whether or not it is like an earlier one.
+    old = write_lines("old.jsonl", *records_of(texts))
+    new = write_lines("new.jsonl", *({"id": f"n{number}", "text": f"{text} x"}
+                                     for number, text in enumerate(texts)))
+    stay, dropped, _ = run(new, against=[str(old)], no_chains=True)
+    assert stay == [] and [one["meta"]["dropped"]["similarity"] > 0.9 for one in dropped]
 
 
 def test_a_crowd_of_equal_bands_is_compared_within_bounds(write_lines: Write) -> None:
