@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import threading
 import time
@@ -113,8 +114,14 @@ def usable_memory_bytes() -> int:
     """Return the memory that this process may use: the machine's, or less where it is limited."""
     found = [read_system(directory / name) for directory in _control_groups("memory")
              for name in ("memory.max", "memory.limit_in_bytes")]
-    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return min([machine, *(int(limit) for limit in found if limit.isdigit())])
+    page = os.sysconf("SC_PAGE_SIZE")
+    limits = [page * os.sysconf("SC_PHYS_PAGES"), *map(int, filter(str.isdigit, found))]
+    addresses, _ = resource.getrlimit(resource.RLIMIT_AS)  # ulimit -v
+    if addresses != resource.RLIM_INFINITY:
+        # Libraries reserve addresses for far more than they hold.
+        size, resident = [*map(int, read_system("proc/self/statm").split()), 0, 0][:2]
+        limits.append(max(addresses - page * (size - resident), page))
+    return min(limits)
 
 
 @contextmanager

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -134,13 +134,8 @@ class Trainer:
             group["lr"] = learning_rate * group.get("lr_scale", 1.0)
         batches = [batch] if batch.replayed is None else [batch, batch.replayed]
         counts = [self._sum_counts(one.counts) for one in batches]
-        try:
+        with memory_errors(f"step {number + 1}: "):
             sums = self._accumulate_gradients(number, batches, counts)
-        except torch.OutOfMemoryError as error:
-            raise BmtoolsError(
-                f"step {number + 1}: the GPU has too little memory; lower "
-                f"{setting('micro_batch_size')} or {setting('max_length')}, or add "
-                f"{setting('activation_checkpointing')}") from error
         if self._hooks.adjust_gradients:
             scaler = self.accelerator.scaler
             self._hooks.adjust_gradients(scaler.get_scale() if scaler else 1.0)
@@ -246,6 +241,26 @@ class Trainer:
         if len(terms) == 1:
             means.pop(next(iter(terms)))
         return {"loss": loss, **means}, stop > 0
+
+
+@contextmanager
+def memory_errors(where: str = "") -> Iterator[None]:
+    """Turn an allocation that fails inside into one line; `where` begins it.
+
+    Raises:
+        BmtoolsError: out of memory.
+    """
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        is_gpu = isinstance(error, torch.OutOfMemoryError)
+        # torch raises a plain RuntimeError on a processor.
+        if not (is_gpu or isinstance(error, MemoryError) or "allocate memory" in str(error)):
+            raise
+        raise BmtoolsError(
+            f"{where}{'the GPU' if is_gpu else 'this process'} has too little memory; lower "
+            f"{setting('micro_batch_size')} or {setting('max_length')}, or add "
+            f"{setting('activation_checkpointing')}") from error
 
 
 def _require_finite(number: int, name: str, value: float) -> None:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from bmtools.data.masking.corruption import IGNORED
-from bmtools.distributed import shard_processes
+from bmtools.distributed import local_world_size, shard_processes
 from bmtools.errors import BmtoolsError, setting
 from bmtools.models.memory import GIB, MemoryTracker, keep_freed_memory, resident_bytes
 from bmtools.models.sizes import STATE_COPIES
@@ -73,6 +73,37 @@ def fit_micro_batches(plan: TrainingPlan, trainer: Trainer, packed: bool,
         fraction = (limit - _GPU_LIBRARY_BYTES) / total
         torch.cuda.set_per_process_memory_fraction(min(max(fraction, 0.0), 1.0))
     return sizes
+
+
+def require_memory(plan: TrainingPlan, trainer: Trainer, packed: bool, memory_bytes: int) -> None:
+    """Refuse whole batches beyond the memory of a processor; all processes take part.
+
+    A micro-batch or a memory limit that was given is trusted. The micro-batch is not fitted
+    unasked: a resumed run would get another one, and with it other roundings.
+
+    Args:
+        plan, trainer, packed: as for `fit_micro_batches`.
+        memory_bytes: that the processes of this machine share.
+
+    Raises:
+        BmtoolsError: names the micro-batch that fits.
+    """
+    settings, accelerator = plan.optimization, trainer.accelerator
+    if accelerator.device.type != "cpu" or settings.micro_batch_size or settings.memory_gib:
+        return
+    limit = memory_bytes / local_world_size()
+    for phase in plan.config.phases:
+        memory = StepMemory(plan, trainer, phase, packed, accelerator.num_processes, limit)
+        share = phase.batch.batch_size // accelerator.num_processes
+        own = torch.tensor([memory.sequences_within(limit)])
+        if not (fitting := int(accelerator.gather(own).min())):
+            memory.require_one(phase, limit)
+        if fitting < share:
+            raise BmtoolsError(
+                f"phase {phase.name!r}: a batch of {share} sequences may take "
+                f"{memory.total_bytes(share) / GIB:,.0f} GiB and a process may use "
+                f"{limit / GIB:,.1f}; set {setting('micro_batch_size')} to {fitting} or less, "
+                "which gives the same losses but for rounding")
 
 
 class StepMemory:

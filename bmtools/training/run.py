@@ -48,14 +48,14 @@ from bmtools.training.distributed import (
     sum_over_processes,
 )
 from bmtools.training.layers import freeze, frozen_names
-from bmtools.training.loop import Trainer
+from bmtools.training.loop import Trainer, memory_errors
 from bmtools.training.metrics import (
     DivergedError,
     Reporter,
     StepResult,
     speed_of,
 )
-from bmtools.training.microbatch import fit_micro_batches
+from bmtools.training.microbatch import fit_micro_batches, require_memory
 from bmtools.training.model_init import (
     InitialModel,
     check_fits,
@@ -179,7 +179,7 @@ def prepare_run(plan: TrainingPlan, initial: InitialModel, data: DataConfig, rej
     accelerator = make_accelerator(plan.optimization, plan.leaves_weights_unused)
     processes = processes or accelerator.num_processes
     check_settings(plan, data, processes, is_sharded(accelerator))
-    with tidied(plan.output, accelerator.is_main_process), \
+    with tidied(plan.output, accelerator.is_main_process), memory_errors(), \
             deterministic_algorithms(plan.optimization):
         datasets = open_datasets(plan, data, initial, reject, accelerator)
         yield Run(plan, datasets, initial, accelerator, processes, notes)
@@ -268,6 +268,7 @@ class Run:
     def lines(self) -> Iterator[JsonObject]:
         """Train, report and save; the last line describes the checkpoint, if it was reached."""
         reporting, progress = self._plan.reporting, self._progress
+        require_memory(self._plan, self.trainer, self.packed, self.speed.device.memory_bytes)
         if self.accelerator.is_main_process:
             check_room(self._plan.output, self._objective.model)
         yield from ({"note": note} for note in self.notes)

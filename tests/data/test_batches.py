@@ -123,14 +123,18 @@ def test_pairs_have_token_types_and_labels(toy: Any, toy_phase: Any) -> None:
                 assert row[second + 1:].sum() == 0
 
 
+@pytest.mark.parametrize(("error", "who"), [
+    (torch.OutOfMemoryError("CUDA out of memory"), "the GPU"),
+    (RuntimeError("err == 0. DefaultCPUAllocator: can't allocate memory"), "this process"),
+    (MemoryError(), "this process")])
 def test_a_micro_batch_that_does_not_fit_is_one_clear_line(
         model: Any, toy: Any, toy_phase: Callable[..., Phase],
-        monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch: pytest.MonkeyPatch, error: Exception, who: str) -> None:
     def fail(self: MaskedObjective, **inputs: Tensor) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory")
+        raise error
 
     monkeypatch.setattr(MaskedObjective, "forward", fail)
     trainer = Trainer(MaskedObjective(model), 4, lambda _: 1e-3, OptimizationConfig(),
                       Accelerator(cpu=True))
-    with pytest.raises(BmtoolsError, match="step 1: the GPU has too little memory; lower micro_"):
+    with pytest.raises(BmtoolsError, match=f"step 1: {who} has too little memory; lower micro_"):
         next(trainer.run(toy.batches(TEXTS, toy_phase())))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import resource
 from typing import Any
+
+import pytest
 
 from bmtools.io.system import usable_cores, usable_memory_bytes
 
@@ -34,3 +37,10 @@ def test_limits_of_the_older_control_groups(system: Any) -> None:
     system("sys/fs/cgroup/cpu/job/cpu.cfs_period_us", "100000\n")
     system("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n")
     assert (usable_memory_bytes(), usable_cores()) == (5 * GIB, 1)
+
+
+def test_a_limit_of_addresses_counts_but_for_those_that_libraries_reserve(
+        system: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _kind: (6 * GIB, 6 * GIB))
+    system("proc/self/statm", f"{GIB // 4096} {GIB // 2 // 4096} 0 0 0 0 0")
+    assert usable_memory_bytes() == 5.5 * GIB

@@ -152,6 +152,26 @@ def test_a_run_beyond_this_memory_is_refused_or_warned_of(look: Callable[..., Js
         look(phase)
 
 
+def test_a_run_beyond_this_memory_is_refused_before_its_first_step(
+        look: Callable[..., JsonObject], toy_phase: Callable[..., Phase],
+        machine: Callable[..., None], corpus: Path, vocabulary: Path, tmp_path: Path) -> None:
+    """It names the micro-batch that fits; one that was given is trusted."""
+    needed = look(toy_phase(2, BatchConfig(32, 64)))["phases"][0]["memory_gib"]
+    machine(memory_bytes=int((needed + 1) * GIB))
+    model, data = ModelInit(None, "bert-2x64", vocabulary), DataConfig({"text": (str(corpus),)})
+
+    def first_line(size: int, given: int = 0) -> JsonObject:
+        plan = plan_of(tmp_path / "m", (toy_phase(2, BatchConfig(32, size)),),
+                       micro_batch_size=given)
+        return next(pretrain_lines(plan, model, data, refuse))
+
+    with pytest.raises(BmtoolsError, match=r"phase 'main': a batch of 65536 sequences may take .* "
+                                           r"may use .*; set micro_batch_size to \d\d+ or less"):
+        first_line(65536)
+    assert not [*tmp_path.glob("m*")]
+    assert first_line(64).keys() == first_line(65536, 64).keys() == {"note"}
+
+
 def test_the_commands_print_a_line_and_write_nothing(
         run: Callable[..., Any], corpus: Path, vocabulary: Path, tmp_path: Path) -> None:
     """An existing output is left alone, and bad settings are refused as in a run."""
