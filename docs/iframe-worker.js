@@ -1,4 +1,5 @@
 // Browsers start no workers for pages that are opened from a disk: the search runs in a frame there.
+// Each side gets a copy of a message, as from a worker: the search changes what it receives.
 if (location.protocol === "file:")
   window.Worker = class extends EventTarget {
     constructor(url) {
@@ -10,7 +11,7 @@ if (location.protocol === "file:")
           const scope = frame.contentWindow
           scope.importScripts = () => {}
           scope.postMessage = (data) => {
-            const event = new MessageEvent("message", { data })
+            const event = new MessageEvent("message", { data: structuredClone(data) })
             this.dispatchEvent(event)
             this.onmessage?.(event)
           }
@@ -24,7 +25,7 @@ if (location.protocol === "file:")
     }
 
     postMessage(data) {
-      this.scope.then((scope) => scope.dispatchEvent(new MessageEvent("message", { data })))
+      this.scope.then((scope) => scope.dispatchEvent(new MessageEvent("message", { data: structuredClone(data) })))
     }
 
     terminate() {}

@@ -11,12 +11,30 @@ from typing import Any
 
 import click
 import pytest
+from chromium import PROGRAM, browser
 
 from bmtools.cli.help import DocumentedCommand
 from bmtools.cli.main import COMMANDS, bmtools
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+# Types a word as a person would, and returns what is found once it is shown.
+SEARCH = """(async () => {
+  for (let tries = 0; tries < 200; tries++) {
+    await new Promise(resolve => setTimeout(resolve, 100));
+    const root = [...document.querySelectorAll("*")].map(one => one.shadowRoot).find(Boolean);
+    const input = root?.querySelector("input");
+    if (!input) continue;
+    if (!input.value) {
+      input.value = "chemprot";
+      input.dispatchEvent(new Event("input", {bubbles: true}));
+    }
+    const links = [...root.querySelectorAll("a")].map(one => one.href);
+    const marked = [...root.querySelectorAll("mark")].map(one => one.textContent.toLowerCase());
+    if (links.length && (marked.length || tries > 50)) return JSON.stringify({links, marked});
+  }
+  return JSON.stringify({links: [], marked: []});
+})()"""
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +82,19 @@ def test_the_search_finds_all_pages(site: Path) -> None:
     found = {item["location"].partition("#")[0] for item in index["items"]}
     assert {"index.html", "docs/tutorial.html", "docs/reference/pretrain.html"} <= found
     assert (site / "search.js").is_file(), "the index for pages that are opened from a disk"
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="needs Chromium: apt install chromium")
+def test_the_search_works_from_a_disk(site: Path, tmp_path: Path) -> None:
+    with browser(tmp_path) as page:
+        page.open(site / "index.html", 1200)
+        page.run("document.querySelector('.md-search__button').click()")
+        found = json.loads(page.call("Runtime.evaluate", awaitPromise=True, returnByValue=True,
+                                     expression=SEARCH)["result"]["value"])
+    names = [re.sub(r"(#.*)?$", "", link.rpartition("/")[2]) for link in found["links"]]
+    assert "chemprot" in found["marked"]
+    assert len(names) > 3 and all(name.endswith("?h=chemprot") for name in names)
+    assert "sets.html?h=chemprot" in names
 
 
 def test_the_reference_has_all_commands_and_options(site: Path) -> None:

@@ -29,9 +29,8 @@ from bmtools.cli.main import COMMANDS, bmtools
 from bmtools.cli.parameters import NamedPath
 from bmtools.io.jsonl import RecordReader
 
-XML = ("<PubmedArticleSet><PubmedArticle><MedlineCitation><PMID>1</PMID><Article><Abstract>"
-       "<AbstractText>{}</AbstractText></Abstract></Article></MedlineCitation></PubmedArticle>"
-       "</PubmedArticleSet>")
+CITATION = ("<PubmedArticle><MedlineCitation><PMID>{}</PMID><Article><Abstract><AbstractText>{}"
+            "</AbstractText></Abstract></Article></MedlineCitation></PubmedArticle>")
 DDI = '<document id="d"><sentence id="d.s0" text="One."/></document>'
 CURATED = {"data": [{"original": sentence, "masked": [sentence.replace("sangue", "[MASK]")]}
                     for sentence in SENTENCES if "sangue" in sentence]}
@@ -176,7 +175,10 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
     (folder / "saved").mkdir()
     for name in ("notes.parquet", "saved/train-00000-of-00001.parquet"):
         pyarrow.parquet.write_table(rows, folder / name)
-    (folder / "pubmed.xml.gz").write_bytes(gzip.compress(XML.format("One. Two.").encode()))
+    citations = "".join(CITATION.format(number, " ".join(SENTENCES[number % 3:]))
+                        for number in range(1, 9))
+    (folder / "pubmed.xml.gz").write_bytes(gzip.compress(
+        f"<PubmedArticleSet>{citations}</PubmedArticleSet>".encode()))
     return folder
 
 
