@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from importlib import metadata
 from os import PathLike
@@ -25,6 +25,7 @@ from bmtools.models.checkpoint import Checkpoint, load_checkpoint, weight_bytes
 from bmtools.models.exported.formats import COMMAND, FORMAT, Exported, Run, require_engine
 from bmtools.models.exported.model import OPENVINO_FILE, import_openvino, load_openvino
 from bmtools.models.model_files import WEIGHTS, read_config
+from bmtools.models.precision import logits_difference
 from bmtools.records import JsonObject, RecordSource
 from bmtools.status import set_status
 from bmtools.vocab.tokenizer import save_tokenizer
@@ -126,23 +127,15 @@ def _model_class(directory: Path) -> str:
 
 def measure_difference(graph: Graph, run: Run, batches: Iterable[Inputs]) -> dict[str, float]:
     """Compare an exported model's logits with the checkpoint's, padding left out."""
-    rows, most, means = [], 0.0, []
-    for inputs in batches:
-        with torch.inference_mode():
-            exact = graph(**as_tensors(inputs)).double()
-        near = torch.from_numpy(run(inputs)).double()
-        if exact.ndim > 2:
-            kept = torch.from_numpy(inputs["attention_mask"]).bool()
-            exact, near = exact[kept], near[kept]
-        errors, same = (exact - near).abs(), exact.argmax(1) == near.argmax(1)
-        rows.append(len(exact))
-        most = np.maximum(most, float(errors.max()))  # NaN stays
-        means.append([float(found.mean()) for found in (
-            errors, torch.cosine_similarity(exact, near), same.double())])
-    averages = np.average(means, axis=0, weights=rows)
-    return {"max": float(f"{most:.3g}"), **{
-        name: float(f"{value:.7g}")
-        for name, value in zip(("mean", "cosine", "same_argmax"), averages, strict=True)}}
+    def pairs() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        for inputs in batches:
+            with torch.inference_mode():
+                exact = graph(**as_tensors(inputs))
+            near = torch.from_numpy(run(inputs))
+            kept = torch.from_numpy(inputs["attention_mask"]).bool() if exact.ndim > 2 else ...
+            yield exact[kept], near[kept]
+
+    return logits_difference(pairs())
 
 
 def _write_openvino(traced: Any, calibration: Sequence[Inputs], directory: Path) -> None:

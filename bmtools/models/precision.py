@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
+from torch import Tensor
 from torch.nn.functional import linear
 
 if TYPE_CHECKING:
@@ -107,3 +110,24 @@ def measure_products(width: int, inner: int, dtype: torch.dtype, rows: int = _RO
     finally:
         torch.set_num_threads(threads)
     return 2 * rows * width * inner * calls / seconds
+
+
+def logits_difference(batches: Iterable[tuple[Tensor, Tensor]]) -> dict[str, float]:
+    """Measure how far logits are from exact ones, (positions, labels) each.
+
+    Returns:
+        `max` and `mean` of the absolute errors, the mean `cosine`, and `same_argmax`, the share of
+        positions whose highest logit is the same.
+    """
+    rows, most, means = [], 0.0, []
+    for pair in batches:
+        exact, near = (logits.double() for logits in pair)
+        errors, same = (exact - near).abs(), exact.argmax(1) == near.argmax(1)
+        rows.append(len(exact))
+        most = np.maximum(most, float(errors.max()))  # NaN stays
+        means.append([float(found.mean()) for found in (
+            errors, torch.cosine_similarity(exact, near), same.double())])
+    averages = np.average(means, axis=0, weights=rows)
+    return {"max": float(f"{most:.3g}"), **{
+        name: float(f"{value:.7g}")
+        for name, value in zip(("mean", "cosine", "same_argmax"), averages, strict=True)}}

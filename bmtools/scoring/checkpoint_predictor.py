@@ -27,6 +27,7 @@ from bmtools.models.exported.model import ExportedModel
 from bmtools.models.fast_encoder import Encoder, InferenceModel, make_encoder
 from bmtools.models.hardware import resolve_device
 from bmtools.models.mlm import lm_head
+from bmtools.models.precision import logits_difference
 from bmtools.scoring.predictor import MaskedCopies, MaskLogits, Reduced
 from bmtools.scoring.settings import InferenceConfig, Models
 from bmtools.status import set_status
@@ -43,6 +44,7 @@ _LOGITS_ON_GPU = 2**27
 _TOKENS_ON_CPU = 4_096
 _TOKENS_ON_GPU = 65_536
 _BATCHES_AHEAD = 2  # for each thread
+_MEASURED_SEQUENCES = 64
 _Batch = tuple[np.ndarray, np.ndarray]
 """Masked copies of one length that share a pass: (copies,) int64 index of each copy's sequence, and
 their spans, see `MaskedCopies`."""
@@ -60,6 +62,7 @@ class CheckpointPredictor:
         threads: threads that run batches; 0 on a GPU.
         tokens_per_pass: tokens of a batch.
         max_predictions: positions a pass can predict before its logits take too much memory.
+        measured: in half precision, how far logits are from those in float32; see `measure`.
     """
 
     def __init__(self, checkpoint: Checkpoint, config: InferenceConfig) -> None:
@@ -67,6 +70,7 @@ class CheckpointPredictor:
         self.name = str(checkpoint.path)
         self.signature_fields: dict[str, str] = {
             "precision": "fp32" if config.precision == "float32" else config.precision}
+        self.measured: dict[str, dict[str, float]] = {}
         self.tokenizer: PreTrainedTokenizerBase = checkpoint.tokenizer
         read_special_tokens_as_text(self.tokenizer)
         self.vocabulary = checkpoint.vocabulary
@@ -92,6 +96,7 @@ class CheckpointPredictor:
             return
         self._head = model.head if isinstance(model, InferenceModel) else lm_head(model)
         self._encoder = make_encoder(model, self.dtype)
+        self._model = model
 
     def predict(self, inputs: Sequence[MaskedCopies],
                 reduce: Callable[[MaskLogits], Reduced]) -> Iterator[Reduced]:
@@ -103,6 +108,8 @@ class CheckpointPredictor:
         """
         def predict_batch(batch: _Batch) -> tuple[Reduced, int]:
             return reduce(self._predict_batch(inputs, batch)), len(batch[0])
+
+        self.measure(inputs)
 
         for reduced, copies in self.map(predict_batch, self._batches(inputs)):
             self._predicted_copies += copies
@@ -139,6 +146,21 @@ class CheckpointPredictor:
             for start in range(0, len(sequences), size):
                 yield sequences[start:start + size], spans[start:start + size]
 
+    def measure(self, inputs: Sequence[MaskedCopies]) -> None:
+        """Measure half precision once: one mask in each of the first sequences, in both."""
+        if self.dtype is None or self.measured:
+            return
+        sample = [MaskedCopies(copies.input_ids, copies.spans[len(copies.spans) // 2:][:1])
+                  for copies in inputs[:_MEASURED_SEQUENCES]]
+        if batches := [*self._batches(sample)]:
+            half, dtype = self._encoder, self.dtype
+            near = [self._predict_batch(sample, batch).logits for batch in batches]
+            self._encoder, self.dtype = make_encoder(self._model), None
+            exact = [self._predict_batch(sample, batch).logits for batch in batches]
+            self._encoder, self.dtype = half, dtype
+            self.measured["difference_to_float32"] = logits_difference(
+                zip(exact, near, strict=True))
+
     @torch.inference_mode()
     def _predict_batch(self, inputs: Sequence[MaskedCopies], batch: _Batch) -> MaskLogits:
         """Mask the copies of a batch and read the logits at their masked positions."""
@@ -153,7 +175,7 @@ class CheckpointPredictor:
             states = self._encoder.states_at(
                 torch.from_numpy(input_ids).to(self.device), torch.from_numpy(copies),
                 torch.from_numpy(positions))
-            logits = self._head(states).float()
+        logits = self._head(states.float())  # rounded logits would tie, and the lower id would win
         if logits.isnan().any():  # all comparisons with it are false, so it would rank first
             raise BmtoolsError(f"{self.name}: computed logits that are no numbers; score it with "
                                f"{setting('precision')} float32, or train it again")

@@ -155,6 +155,7 @@ class MaskedLmEvaluation:
                 for index, model in enumerate(self._models):
                     if model.vocabulary != name:
                         continue
+                    model.measure(sequences.masked_once(model.tokenizer))
                     for combinations, draws, texts, sums in model.map(
                             partial(predict_batch, model, masked),
                             masked.batches(model.tokens_per_pass)):
@@ -212,6 +213,7 @@ class MaskedLmEvaluation:
                 scores["masked_tokens"] / (vocabulary.tokens * config.repeats)),
             **({"by": by} if by else {}),
             **data_fields(self._data),
+            **model.measured,
             **signed("mlm", combination.masking, model.tokenizer, model.vocabulary,
                      rate=combination.mask_rate, corruption=combination.corruption,
                      repeats=config.repeats, seed=self._seed,

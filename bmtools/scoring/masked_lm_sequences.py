@@ -19,6 +19,7 @@ from bmtools.models.mlm import encode, lm_head
 from bmtools.ragged import offsets
 from bmtools.records import Record, full_text
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
+from bmtools.scoring.predictor import MaskedCopies
 from bmtools.scoring.settings import Combination, MaskedLmLossConfig
 from bmtools.vocab.encoding import EncodedTexts, Encoder
 from bmtools.vocab.segmenters import load_segmenter
@@ -51,6 +52,12 @@ class Sequences:
     def lengths(self) -> np.ndarray:
         """(sequences,) tokens of each."""
         return np.diff(self.borders)
+
+    def masked_once(self, tokenizer: PreTrainedTokenizerBase) -> list[MaskedCopies]:
+        """Mask the token in the middle of each sequence, by which half precision is measured."""
+        return [MaskedCopies(np.array([tokenizer.cls_token_id, *ids, tokenizer.sep_token_id]),
+                             np.array([[len(ids) // 2 + 1, len(ids) // 2 + 2]]))
+                for ids in np.split(self.input_ids, self.borders[1:-1])]
 
 
 class SequenceMasker:
@@ -197,11 +204,11 @@ def predict_batch(model: CheckpointPredictor, masked: MaskedSequences,
     nats, correct = [], []
     with torch.autocast(model.device.type, dtype=model.dtype, enabled=model.dtype is not None):
         states = encode(network, inputs, torch.ones_like(inputs, dtype=torch.bool))[row, position]
-        for part, part_targets in zip(states.split(size), targets.split(size), strict=True):
-            logits = lm_head(network)(part).float()
-            chosen = logits.gather(1, part_targets[:, None])[:, 0]
-            nats.append(logits.logsumexp(1) - chosen)
-            correct.append(logits.argmax(1) == part_targets)  # of equal ones the lowest id
+    for part, part_targets in zip(states.split(size), targets.split(size), strict=True):
+        logits = lm_head(network)(part.float())
+        chosen = logits.gather(1, part_targets[:, None])[:, 0]
+        nats.append(logits.logsumexp(1) - chosen)
+        correct.append(logits.argmax(1) == part_targets)  # of equal ones the lowest id
     combinations, draws = masked.variants[variants[rows]].T
     losses = torch.cat(nats).double()
     sums = torch.stack([losses, torch.ones_like(losses), torch.cat(correct)], 1)

@@ -158,6 +158,7 @@ class MrrTotals(ModelTotals[MaskScore]):
             "unknown_tokens": round(self._unknown_tokens.share, DIGITS),
             **({"by": by} if by else {}),
             **data_fields(self._data),
+            **self.predictor.measured,
             **signed("mrr", f"top{config.top_k}", self.predictor.tokenizer,
                      self.predictor.vocabulary, multi_token=config.multi_token, proposals="all",
                      ties="lower-id",

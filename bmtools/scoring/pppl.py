@@ -157,6 +157,7 @@ class PpplTotals(ModelTotals[SentenceScore]):
             **({"left_out": left_out} if left_out else {}),
             **({"by": by} if by else {}),
             **data_fields(self._data),
+            **self.predictor.measured,
             **signed("pppl", config.variant, self.predictor.tokenizer, self.predictor.vocabulary,
                      unit="token", special=False, unknown="utf-8",
                      like=config.like,

@@ -60,6 +60,7 @@ class Predictor(Protocol):
     Attributes:
         name: name in results.
         signature_fields: fields that signatures show: the precision, or the kind of a baseline.
+        measured: further keys of its lines, complete once it has predicted.
         tokenizer: makes the ids that the predictor reads and proposes.
         vocabulary: fingerprint of the tokenizer.
         max_tokens: longest sequence it takes, special tokens included.
@@ -67,6 +68,7 @@ class Predictor(Protocol):
 
     name: str
     signature_fields: dict[str, str]
+    measured: dict[str, dict[str, float]]
     tokenizer: PreTrainedTokenizerBase
     vocabulary: str
     max_tokens: int
@@ -95,6 +97,7 @@ class UnigramPredictor:
     def __init__(self, source: str, model: Predictor, counts: np.ndarray) -> None:
         self.name = f"frequency of {source}"
         self.signature_fields = {"baseline": "unigram+1"}
+        self.measured: dict[str, dict[str, float]] = {}
         self.tokenizer = model.tokenizer
         self.vocabulary = model.vocabulary
         self.max_tokens = sys.maxsize

@@ -34,7 +34,8 @@ class InferenceConfig(Settings, title="Inference"):
         0, "Batches in progress at a time on a CPU, each on one core; 0 for one a core.")
     device: str = option("auto", "Device that checkpoints run on: auto (a GPU if there is one), "
                                  "cpu, cuda or cuda:N.", metavar="auto|cpu|cuda[:N]")
-    precision: Precision = option("float32", "Data type of matrix products.")
+    precision: Precision = option(
+        "float32", "Data type of the layers' matrix products; the head is always in float32.")
 
 
 class PpplConfig(Settings, title="Pseudo-perplexity"):

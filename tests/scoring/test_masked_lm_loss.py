@@ -164,6 +164,18 @@ def test_batches_and_workers_change_nothing(wordpiece: CheckpointPredictor, reco
     close(scored(records, [other], config), scored(records, [alone], config))
 
 
+def test_bf16_is_measured_and_its_logits_are_not_rounded(wordpiece: CheckpointPredictor,
+                                                         records: list[Record]) -> None:
+    half = CheckpointPredictor(wordpiece.checkpoint, InferenceConfig(precision="bf16"))
+    seen = []
+    hook = half.checkpoint.model.cls.predictions.decoder.register_forward_hook(
+        lambda _module, _states, logits: seen.append(logits.dtype))
+    [line] = scored(records, [half], settings(mask_rate="0.4"))
+    hook.remove()
+    assert set(seen) == {torch.float32}
+    assert 0 < line["difference_to_float32"]["max"] < 0.5
+
+
 def test_order_and_windows_change_nothing(wordpiece: CheckpointPredictor, records: list[Record],
                                           monkeypatch: pytest.MonkeyPatch) -> None:
     config = settings(masking="tokens,words", mask_rate="0.4", max_length=12)

@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from transformers import BertTokenizer
@@ -23,6 +24,7 @@ from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
 from bmtools.scoring.evaluation import compare_models
 from bmtools.scoring.pppl import PpplTotals, pppl
 from bmtools.scoring.pppl_sentences import SentenceScore, encode_sentence, score_sentences
+from bmtools.scoring.predictor import MaskedCopies
 from bmtools.scoring.settings import InferenceConfig, PpplConfig, Precision
 from bmtools.statistics.settings import StatisticsConfig
 from bmtools.vocab.tokenizer import fingerprint
@@ -167,6 +169,17 @@ def test_bf16_is_near_and_says_so(wordpiece: CheckpointPredictor, records: list[
     exact, near = totals(records, wordpiece), totals(records, half)
     assert near["nats_per_token"] == pytest.approx(exact["nats_per_token"], rel=0.02)
     assert "precision:bf16" in near["signature"]
+    error = near["difference_to_float32"]
+    assert 0 < error["mean"] < error["max"] < 0.5 and error["cosine"] > 0.99
+    assert 0.5 <= error["same_argmax"] <= 1 and "difference_to_float32" not in exact
+
+
+def test_logits_of_bf16_are_not_rounded_to_ties(wordpiece: CheckpointPredictor) -> None:
+    half = CheckpointPredictor(wordpiece.checkpoint, InferenceConfig(precision="bf16"))
+    inputs = [MaskedCopies(np.array([2, *range(10, 40), 3]),
+                           np.array([[at, at + 1] for at in range(1, 31)]))]
+    [best] = half.predict(inputs, lambda batch: batch.logits.topk(50).values)
+    assert (best.diff() != 0).float().mean() > 0.99
 
 
 def minicons(model: Any, tokenizer: Any, texts: Sequence[str],
