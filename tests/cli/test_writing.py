@@ -72,7 +72,8 @@ def test_a_pipe_gets_whole_blocks_that_end_no_line(
     blocks: list[bytes] = []
     write = NamedFile.write
     monkeypatch.setattr(NamedFile, "write", lambda self, content: (
-        blocks.append(bytes(content)), write(self, content))[1])
+        blocks.extend([bytes(content)] * (self.label == str(tmp_path / "pipe"))),
+        write(self, content))[1])
     os.mkfifo(tmp_path / "pipe")
     with subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE) as reader:
         assert run("import", "jsonl", source, "-o", tmp_path / "pipe").code == 0
