@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -17,6 +18,15 @@ from bmtools.records import JsonObject, Record
 MOST_RECORDS = 8
 """Largest records whose size a file may have that holds more than text, as images."""
 _WITHIN = re.compile(r"((?:/[^:]*)?(?::\d+)?): ")  # a file: the name of a part of it, a line
+HEAD_BYTES = 4096
+_CHARSET = re.compile(rb"""<(?:meta[^>]{0,200}?charset|\?xml[^>]{0,200}?encoding)\s*=\s*"""
+                      rb"""["']?([\w:.-]+)""", re.IGNORECASE)
+# Pages that say so are Windows-1252, as browsers know.
+_AS_BROWSERS = {"iso8859-1": "cp1252", "ascii": "cp1252"}
+_SEVEN_BITS = re.compile("iso-?2022|hz", re.IGNORECASE)  # they look like ASCII, thus like UTF-8
+_NO_CHARSETS = {"punycode", "idna", "undefined", "unicode-escape", "raw-unicode-escape", "utf-7"}
+_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"),
+          (codecs.BOM_UTF16_BE, "utf-16"), (b"<\0", "utf-16-le"), (b"\0<", "utf-16-be"))
 
 
 def document_records(names: Iterable[str], endings: Iterable[str],
@@ -74,6 +84,23 @@ def whole_file(name: str, records: int = 1) -> bytes:
     """
     with open_bytes(name) as stream:
         return limited_bytes(stream, source_name(name), records=records)
+
+
+def decoded(content: bytes, charset: str | None, counts: Counter[str]) -> str:
+    """Decode a page: as UTF-8 if it is that, as many are that claim to be Latin-1."""
+    mark = next((name for mark, name in _MARKS if content.startswith(mark)), None)
+    named = _CHARSET.search(content, 0, HEAD_BYTES)
+    claimed = list(filter(None, (charset, named and named[1].decode("ascii", "ignore"))))
+    for encoding in filter(None, (mark, *filter(_SEVEN_BITS.match, claimed), "utf-8", *claimed,
+                                  "cp1252")):
+        try:
+            known = codecs.lookup(encoding).name
+            if known not in _NO_CHARSETS:
+                return content.decode(_AS_BROWSERS.get(known, known)).removeprefix("\ufeff")
+        except (LookupError, ValueError):
+            continue
+    counts["pages with bytes that no encoding has"] += 1
+    return content.decode("utf-8", "replace")
 
 
 def joined(parts: Iterable[tuple[str, str]]) -> tuple[str, list[JsonObject]]:

@@ -9,6 +9,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
+from html import escape
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -17,6 +18,7 @@ from lxml import etree
 from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.corpus.formats.texts.documents import (
     MOST_RECORDS,
+    decoded,
     document_records,
     filled,
     joined,
@@ -126,22 +128,27 @@ class _Book:
             elif "nav" in item.get("properties", "").split():
                 counts["tables of contents left out"] += 1
             else:
-                yield _part(self._parsed(path, etree.HTMLParser(
+                page = _without_cdata(decoded(self._content(path), None, counts))
+                yield _part(self._parsed(path, page.encode(errors="replace"), etree.HTMLParser(
                     encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)))
 
     def _xml(self, path: str) -> Element:
         """Parse an XML file, in which entities stay what they are, and nothing is fetched."""
-        return self._parsed(path, etree.XMLParser(resolve_entities=False, no_network=True,
-                                                  huge_tree=False))
+        return self._parsed(path, self._content(path), etree.XMLParser(
+            resolve_entities=False, no_network=True, huge_tree=False))
 
-    def _parsed(self, path: str, parser: etree.XMLParser | etree.HTMLParser) -> Element:
-        """Unpack and parse a file; all of a book together may be no larger than a record."""
+    def _content(self, path: str) -> bytes:
+        """Unpack a file; all of a book together may be no larger than a record."""
         if path not in self._names:
             raise DataError(f"{self._place}: found no {path or 'package document'}, expected an "
                             "EPUB")
         with self._archive.open(path) as stream:
             content = limited_bytes(stream, f"{self._place}/{path}", self._size)
         self._size += len(content)
+        return content
+
+    def _parsed(self, path: str, content: bytes,
+                parser: etree.XMLParser | etree.HTMLParser) -> Element:
         try:
             root = etree.fromstring(content, parser)
         except (etree.XMLSyntaxError, ValueError) as error:
@@ -149,6 +156,14 @@ class _Book:
             raise DataError(f"{self._place}: damaged {path} ({reason}); copy or download the book "
                             "again") from error
         return etree.Element("html") if root is None else root
+
+
+def _without_cdata(page: str) -> str:
+    """Escape the text of CDATA sections, which parsers of HTML leave out."""
+    before, *sections = page.split("<![CDATA[")
+    parts = [section.partition("]]>") for section in sections]
+    return before + "".join(escape(text, quote=False) + rest if end else f"<![CDATA[{text}"
+                            for text, end, rest in parts)
 
 
 def _part(root: Element) -> tuple[str, str]:

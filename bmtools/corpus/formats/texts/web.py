@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import logging
 import re
 from collections import Counter
@@ -12,7 +11,14 @@ from types import ModuleType
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from bmtools.corpus.formats.tally import Tally, reader
-from bmtools.corpus.formats.texts.documents import document_records, file_error, filled, whole_file
+from bmtools.corpus.formats.texts.documents import (
+    HEAD_BYTES,
+    decoded,
+    document_records,
+    file_error,
+    filled,
+    whole_file,
+)
 from bmtools.corpus.xml_stream import raise_exponents
 from bmtools.errors import DataError
 from bmtools.installation import require_extra
@@ -30,20 +36,12 @@ if TYPE_CHECKING:
 HTML = (".html", ".htm", ".xhtml")
 WARC = (".warc",)
 _HTML_TYPES = ("text/html", "application/xhtml+xml")
-_HEAD_BYTES = 4096
-_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w:.-]+)""", re.IGNORECASE)
 _LANG = re.compile(r"""<html\b[^>]{0,1000}?\s(?:xml:)?lang\s*=\s*["']?([A-Za-z]{2,3})\b""",
                    re.IGNORECASE)
 _WHITE = re.compile(r"[ \t\r\n\f]+")
 _ENDS_OF_LINES = re.compile(r"(?<![ \t])[ \t]+$|^ (?=\S)|(?<=^- ) +", re.MULTILINE)
 _LICENCE_LINK = re.compile(r"""<link\b(?=[^>]{0,500}\brel=["']?license)[^>]{0,500}>""",
                            re.IGNORECASE)
-# Pages that say so are Windows-1252, as browsers know.
-_AS_BROWSERS = {"iso8859-1": "cp1252", "ascii": "cp1252"}
-_SEVEN_BITS = re.compile("iso-?2022|hz", re.IGNORECASE)  # they look like ASCII, thus like UTF-8
-_NO_CHARSETS = {"punycode", "idna", "undefined", "unicode-escape", "raw-unicode-escape", "utf-7"}
-_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"),
-          (codecs.BOM_UTF16_BE, "utf-16"))
 
 
 @reader
@@ -91,8 +89,8 @@ def _require_web(command: str) -> None:
 
 def _read_page(name: str, counts: Counter[str]) -> JsonObject | None:
     content = whole_file(name)
-    if b"<" not in content[:_HEAD_BYTES]:
-        raise DataError(f"{source_name(name)}: found no tag in the first {_HEAD_BYTES} bytes, "
+    if b"<" not in content[:HEAD_BYTES]:
+        raise DataError(f"{source_name(name)}: found no tag in the first {HEAD_BYTES} bytes, "
                         "expected HTML")
     return page(content, counts)
 
@@ -110,7 +108,7 @@ def page(content: bytes, counts: Counter[str], charset: str | None = None,
     Returns:
         keys of a record; None where there is no main text.
     """
-    html = _decoded(content, charset, counts)
+    html = decoded(content, charset, counts)
     trafilatura = _trafilatura()
     tree = trafilatura.load_html(html)
     if tree is not None:
@@ -149,23 +147,6 @@ def _trafilatura() -> ModuleType:
     for name in ("trafilatura", "htmldate", "courlan", "justext"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     return trafilatura
-
-
-def _decoded(content: bytes, charset: str | None, counts: Counter[str]) -> str:
-    """Decode a page: as UTF-8 if it is that, as many are that claim to be Latin-1."""
-    mark = next((name for mark, name in _MARKS if content.startswith(mark)), None)
-    named = _CHARSET.search(content, 0, _HEAD_BYTES)
-    claimed = list(filter(None, (charset, named and named[1].decode("ascii", "ignore"))))
-    for encoding in filter(None, (mark, *filter(_SEVEN_BITS.match, claimed), "utf-8", *claimed,
-                                  "cp1252")):
-        try:
-            known = codecs.lookup(encoding).name
-            if known not in _NO_CHARSETS:
-                return content.decode(_AS_BROWSERS.get(known, known)).removeprefix("\ufeff")
-        except (LookupError, ValueError):
-            continue
-    counts["pages with bytes that no encoding has"] += 1
-    return content.decode("utf-8", "replace")
 
 
 class _Forward:

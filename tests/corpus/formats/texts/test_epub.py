@@ -37,6 +37,17 @@ def test_a_book_in_the_order_of_reading(write) -> None:
     assert other["text"].startswith("Uno.")
 
 
+@pytest.mark.parametrize(("encoding", "declared"), [
+    ("utf-8", ""), ("utf-16", "UTF-16"), ("utf-16-le", "UTF-16"), ("utf-16-be", ""),
+    ("iso-8859-1", "ISO-8859-1"), ("cp1252", "windows-1252"), ("iso-8859-2", "ISO-8859-2")])
+def test_encodings_and_cdata(write, encoding: str, declared: str) -> None:
+    head = f'<?xml version="1.0" encoding="{declared}"?>' * bool(declared)
+    text = "č" if encoding == "iso-8859-2" else "è"
+    page = f"{head}<html><p>{text} <![CDATA[{text} < 5 & b]]>, <![CDATA[c]]>.</p></html>"
+    book, = epub_records([write(epub({"a": ""}, **{"book__a.xhtml": page.encode(encoding)}))])
+    assert book["text"] == f"{text} {text} < 5 & b, c."
+
+
 def test_an_exponent_stays_one(write) -> None:
     book, = epub_records([write(epub({"a": "<p>2x10<sup>6</sup> U, <b>10</b><sup>\u22123</sup>,"
                                            " in 2010<sup><a>6</a></sup>, m<sup>2</sup></p>"}))])
