@@ -98,7 +98,7 @@ def convert(checkpoint: str | PathLike[str], output: str | PathLike[str], *,
             "vocabulary": len(words), "casing": "uncased" if is_uncased(words) else "cased",
             "left_out": left_out}
     manifest = Manifest("convert", {"published": str(source), "casing": line["casing"]},
-                        fingerprint(words), inputs={path.name: hash_file(path) for path in sources},
+                        fingerprint(words), inputs={str(path): hash_file(path) for path in sources},
                         results={"left_out": left_out},
                         licences={"published": directory_licences(source)}, step=step)
     with new_directory(Path(output), overwrite) as partial:

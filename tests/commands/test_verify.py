@@ -170,3 +170,35 @@ def test_a_page_of_the_folder_in_which_it_lies(run: Run, copy: Path) -> None:
     (copy / "model" / "vocab.txt").write_text("other")
     outcome = run("verify", "page.html")
     assert outcome.code == 1 and differing(outcome) == {"model/vocab.txt": "changed"}
+
+
+def test_every_file_of_every_directory_that_a_command_writes_is_looked_at(
+        run: Run, copy: Path) -> None:
+    """Also in folders below, with and without records of their own."""
+    Path("labelled.jsonl").write_text("".join(json.dumps({
+        "id": str(number), "text": f"Il paziente {number} ha febbre.", "label": "ab"[number % 3 > 0]
+        }) + "\n" for number in range(9)))
+    for arguments in (
+            ("tokenize", "raw.jsonl", "--tokenizer", "words", "-o", "shards"),
+            ("split", "labelled.jsonl", "--folds", "3", "--stratify", "label", "-o", "folds"),
+            ("sample", "raw.jsonl", "--size", "1kB,500B", "--ladder", "ladder"),
+            ("init-weights", "--base", "model", "--grow", "2x64", "-o", "larger"),
+            ("convert", "model", "-o", "converted"), ("export", "model", "model", "-o", "deployed"),
+            ("finetune", "classification", "--model", "model", "--negative", "a", "--train",
+             "folds", "--seeds", "1", "--epochs", "1", "-o", "tagger")):
+        outcome = run(*arguments)
+        assert outcome.code == 0, outcome.err
+    directories = [path for path in copy.iterdir() if path.is_dir()]
+    assert len(directories) == 11
+    for directory in directories:
+        assert not run("verify", directory).code, directory
+        for file in [path for path in directory.rglob("*") if path.is_file()
+                     and path.name not in ("README.md", "bmtools.json")]:
+            content = file.read_bytes()
+            file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+            outcome = run("verify", directory.name)
+            assert (outcome.code, differing(outcome)) == (
+                1, {str(file.relative_to(copy)): "changed"}), outcome.err
+            file.write_bytes(content)
+    (copy / "folds" / "fold-1" / "test.jsonl").unlink()
+    assert differing(run("verify", "folds")) == {"folds/fold-1/test.jsonl": "missing"}

@@ -41,7 +41,7 @@ class _Energy(TypedDict, total=False):
 
 class _Results(TypedDict, total=False):
     shards: int
-    records: int
+    records: int | dict[str, int]
     tokens: int
     parameters: int
     corpora: dict[str, dict[str, int]]

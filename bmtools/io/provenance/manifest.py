@@ -9,14 +9,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, NoReturn
 
 from bmtools.io.json_files import NAME, read_manifest
 from bmtools.io.output import RECORD
 from bmtools.io.provenance.licence_names import licence_parts
 from bmtools.io.provenance.licences import licence_record
 from bmtools.io.step import Step, versions_used
-from bmtools.io.unfinished import is_hidden
+from bmtools.io.unfinished import RUN, is_hidden
 from bmtools.records import JsonMapping, JsonObject
 
 CARD = "README.md"
@@ -134,11 +134,34 @@ def hash_directory(directory: Path) -> str:
 
 
 def described_files(directory: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file in a directory by name, except its descriptions, and a card
-    that is being written."""
-    return {path.name: hash_file(path) for path in sorted(directory.iterdir())
-            if path.is_file() and path.name not in (NAME, CARD, SIGNATURE)
-            and not path.name.endswith(RECORD) and not is_hidden(path, directory / CARD)}
+    """Return the SHA-256 of each file below a directory by its path there.
+
+    Descriptions are left out, a card that is being written, and folders that have a record of
+    their own.
+    """
+    found: dict[str, str] = {}
+    for parent, folders, files in walk(directory):
+        folders[:] = [name for name in folders if not (parent / name / NAME).is_file()]
+        for path in (parent / name for name in files):
+            if path.is_file() and path.name not in (NAME, CARD, SIGNATURE) \
+                    and not path.name.endswith(RECORD) and not is_hidden(path, parent / CARD):
+                found[path.relative_to(directory).as_posix()] = hash_file(path)
+    return found
+
+
+def walk(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
+    """Walk a folder as `os.walk` does, in order, without hidden folders and unfinished runs.
+
+    Raises:
+        OSError: a folder that cannot be read.
+    """
+    def fail(error: OSError) -> NoReturn:
+        raise error
+
+    for parent, folders, files in os.walk(folder, onerror=fail):
+        folders[:] = sorted(name for name in folders
+                            if not name.startswith(".") and not name.endswith(RUN))
+        yield Path(parent), folders, sorted(files)
 
 
 def hash_files(files: Mapping[str, str]) -> str:

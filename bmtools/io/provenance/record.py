@@ -15,16 +15,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from bmtools.errors import BmtoolsWarning, CheckpointError
 from bmtools.io.json_files import NAME, read_object
 from bmtools.io.output import RECORD, record_of
 from bmtools.io.provenance.fields import StepRecord
-from bmtools.io.provenance.manifest import hash_directory, without_places
+from bmtools.io.provenance.manifest import hash_directory, walk, without_places
 from bmtools.io.sources import open_bytes
 from bmtools.io.step import Step, versions_used
-from bmtools.io.unfinished import RUN, hidden_path
+from bmtools.io.unfinished import hidden_path
 from bmtools.records import JsonMapping, JsonObject
 
 _CHUNK_BYTES = 1 << 20
@@ -92,30 +92,28 @@ def record_path(path: Path) -> Path:
     return path / NAME if path.is_dir() else record_of(path)
 
 
-def recorded_outputs(path: Path) -> list[Path]:
+def recorded_outputs(path: Path, below: bool = False) -> list[Path]:
     """List an output that has a record, or those in a folder that has none, as of a whole study.
 
     Hidden directories and unfinished runs are left out; a record may be damaged, or of a file that
     is gone.
 
+    Args:
+        path: of an output or a folder.
+        below: whether a directory that has a record is looked through, too.
+
     Raises:
         OSError: a folder that cannot be read.
     """
-    if record_path(path).is_file():
+    if record_path(path).is_file() and not (below and path.is_dir()):
         return [path]
-
-    def fail(error: OSError) -> NoReturn:
-        raise error
-
     found: list[Path] = []
-    for parent, folders, files in os.walk(path, onerror=fail) if path.is_dir() else ():
-        folders[:] = sorted(name for name in folders
-                            if not name.startswith(".") and not name.endswith(RUN))
-        for name in sorted(files):
+    for parent, _, files in walk(path) if path.is_dir() else ():
+        for name in files:
             if name == NAME:
-                found.append(Path(parent))
+                found.append(parent)
             elif name.endswith(RECORD):
-                found.append(Path(parent, name.removesuffix(RECORD)))
+                found.append(parent / name.removesuffix(RECORD))
     return found
 
 
@@ -165,7 +163,7 @@ def add_step(path: Path, size: int, added: JsonMapping) -> JsonObject:
 
 
 def hash_path(path: Path, expected: str = "") -> str:
-    """Hash a file's content or a directory's own files, or all below it if that is expected."""
+    """Hash a file's content or a directory's described files, or all if that is expected."""
     if not path.is_dir():
         return hash_content(str(path))
     found = hash_directory(path)

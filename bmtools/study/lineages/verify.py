@@ -24,7 +24,7 @@ def verify(paths: Sequence[str | PathLike[str]], search: Sequence[str | PathLike
     """Hash outputs, and their inputs as far as they are found, and compare with the records.
 
     Args:
-        paths: outputs with records, or folders of such, all of which are looked at.
+        paths: outputs with records, or folders of such; all outputs below are looked at.
         search: directories in which inputs are looked for, too.
 
     Yields:
@@ -33,7 +33,7 @@ def verify(paths: Sequence[str | PathLike[str]], search: Sequence[str | PathLike
     Raises:
         DataError: no record of a path.
     """
-    found = {path: recorded_outputs(path) for path in map(Path, paths)}
+    found = {path: recorded_outputs(path, below=True) for path in map(Path, paths)}
     for path in [path for path, outputs in found.items() if not outputs]:
         where = f", in it or below, expected {path / NAME} or outputs with records" \
             if path.is_dir() else f", expected {record_of(path)}"

@@ -84,7 +84,9 @@ def test_the_hash_depends_on_files_and_not_on_descriptions(tmp_path: Path) -> No
     (tmp_path / "bmtools.json").write_text(json.dumps({"wall_seconds": 3}))
     (tmp_path / "README.md").write_text("a better card")
     (tmp_path / "found.jsonl.bmtools.json").write_text("{}")
-    (tmp_path / "inner").mkdir()
+    for path in ("inner/bmtools.json", "inner/model", ".cache/model", "model.run/model"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text("{}")
     hidden_path(tmp_path / "README.md", "partial").write_text("half a card")
     assert hash_directory(tmp_path) == before
     (tmp_path / "model").write_bytes(b"weightz")
