@@ -129,6 +129,9 @@ class EngineConfig(Settings, title="Engine"):
     command: str | None = option(
         None, "Program of engine command, with its arguments; no shell reads it. It gets a "
               "sentence a line and answers each with a line. {source} and {target} are replaced.")
+    batch_sentences: int | None = option(
+        None, "Sentences that a program of engine command gets at a time; 2,000, shared by "
+              "--workers, by default. Fewer for a program that answers only at its end.", least=1)
     timeout_seconds: float = option(
         120.0, "Seconds without an answer after which a program is stopped and a server asked "
               "again.", above=0)
@@ -180,7 +183,7 @@ _ENGINES_OF = {
                      "max_source_tokens"), _NEURAL),
     **dict.fromkeys(("url", "served_model", "prompt", "key_variable", "answer_tokens", "retries"),
                     ("http",)),
-    "via": ("apertium",), "command": ("command",),
+    "via": ("apertium",), "command": ("command",), "batch_sentences": ("command",),
     "timeout_seconds": ("apertium", "command", "http"),
     "workers": ("apertium", "command", "ctranslate2", "http")}
 """Engines by the settings that mean something to them alone."""

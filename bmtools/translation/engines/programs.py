@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -17,10 +19,13 @@ from typing import NamedTuple
 
 from bmtools.errors import BmtoolsError, setting
 from bmtools.io.output import temporary_file
+from bmtools.io.provenance.manifest import hash_file
 from bmtools.translation.engines.engine import Translation, Translator
 from bmtools.translation.settings import EngineConfig
 
 _STDERR_BYTES = 4096
+_WRITTEN = re.compile(r">+ *\S+")  # files that a shell writes
+_SEPARATOR = re.compile(r"[\s=;|&<()'\"`]+")
 TEST = "test"
 """Sentence that every program must be able to answer."""
 
@@ -44,6 +49,7 @@ class Program:
         ending: byte after each line.
         has_numbers: `unpack` notices lines in a wrong place, and what follows is not read.
         restarts: runs that failed.
+        most_sentences: size of a batch; half of one that made the program stand still.
     """
 
     ending = b"\n"
@@ -51,7 +57,7 @@ class Program:
 
     def __init__(self, arguments: Sequence[str], name: str, timeout_seconds: float) -> None:
         self.arguments, self.name = arguments, name
-        self.restarts = 0
+        self.restarts, self.most_sentences = 0, sys.maxsize
         self._timeout = timeout_seconds
         self._is_closed = False
         self._running: set[subprocess.Popen[bytes]] = set()
@@ -75,6 +81,9 @@ class Program:
         Raises:
             BmtoolsError: the program does not answer, whatever it is given.
         """
+        if len(sentences) > (most := self.most_sentences):
+            return [one for at in range(0, len(sentences), most)
+                    for one in self.ask(sentences[at:at + most])]
         if not sentences:
             return []
         lines, fault, is_stalled = self._run(sentences)
@@ -86,6 +95,8 @@ class Program:
         self.restarts += 1
         if len(sentences) == 1:
             if sentences[0] != TEST and self.ask([TEST]):
+                if is_stalled:  # by this sentence, whatever the size
+                    self.most_sentences = sys.maxsize
                 return [None]
             raise BmtoolsError(f"{self.name} {fault or 'gives no text back'}; try: echo test | "
                                f"{shlex.join(self.arguments)}")
@@ -93,6 +104,8 @@ class Program:
             at = len(answers)
             return answers + self.ask(sentences[at:at + 1]) + self.ask(sentences[at + 1:])
         middle = len(sentences) // 2
+        if is_stalled:
+            self.most_sentences = len(sentences) - middle
         return self.ask(sentences[:middle]) + self.ask(sentences[middle:])
 
     def _run(self, sentences: Sequence[str]) -> tuple[list[bytes], str, bool]:
@@ -200,11 +213,16 @@ class ProgramTranslator(Translator):
                 for sentence, one in zip(sentences, passed, strict=True)]
 
 
+def _which(name: str) -> str:
+    return shutil.which(name) or name
+
+
 class CommandTranslator(ProgramTranslator):
     """Runs a program for each part of a batch, without a shell.
 
     Args:
-        config: the command, how many of it work at once, and how long a silence may be.
+        config: the command, how many of it work at once, and how long a silence may be. The
+            fingerprint has the files that the command names: programs, scripts, models.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -220,5 +238,10 @@ class CommandTranslator(ProgramTranslator):
                                f"{''.join(arguments[:1])!r}; install it, or give its whole path")
         name = Path(arguments[0]).name
         super().__init__(config, command=name)
-        self.fingerprint = f"command {command} {config.source_lang} {config.target_lang}"
+        files = map(Path, map(_which, _SEPARATOR.split(_WRITTEN.sub("", command))))
+        self.fingerprint = " ".join((
+            "command", command, config.source_lang, config.target_lang,
+            *(hash_file(file) for file in files if file.is_file())))
+        if size := config.batch_sentences:
+            self.part_sentences, self.batch_sentences = size, size * (config.workers or 1)
         self.programs = [Program(arguments, name, config.timeout_seconds)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from bmtools.errors import BmtoolsError
@@ -54,6 +56,41 @@ def test_the_sentence_that_upsets_a_program_is_found(command: str) -> None:
 def test_a_program_that_never_works_is_named(command: str, message: str) -> None:
     with pytest.raises(BmtoolsError, match=message):
         _translate(command)
+
+
+def test_a_size_that_is_answered_in_time_is_kept_for_later_batches() -> None:
+    at_its_end = "awk '{line[NR] = $0} END {system(\"sleep \" 0.15 * NR); for (i = 1; i <= NR; i++)"
+    at_its_end += " print line[i]}'"
+    translator = CommandTranslator(EngineConfig(
+        "command", "en", "it", command=at_its_end, timeout_seconds=0.5))
+    for _ in range(3):
+        assert [one.text for one in translator.translate(SENTENCES[:8])] == SENTENCES[:8]
+    assert translator.counts["restarts"] == 2  # eight sentences, then four
+    assert _translate(at_its_end, timeout_seconds=0.5, batch_sentences=2)[::2] == (SENTENCES, 0)
+
+
+def test_a_sentence_that_is_never_answered_leaves_the_size_as_it_was() -> None:
+    translator = CommandTranslator(EngineConfig(
+        "command", "en", "it", command=READS.format("sleep 100"), timeout_seconds=0.3))
+    translator.translate(SENTENCES)
+    assert translator.programs[0].most_sentences >= len(SENTENCES)
+
+
+def test_the_fingerprint_has_the_files_that_a_command_names(tmp_path: Path) -> None:
+    script, log = tmp_path / "to.sed", tmp_path / "log"
+    log.write_text("")
+
+    def fingerprint(command: str, content: str) -> str:
+        script.write_text(content)
+        return CommandTranslator(EngineConfig("command", "en", "it", command=command)).fingerprint
+
+    for command in (f"sed -f {script}", f"sed --file={script}", f"sh -c 'cat | sed -f {script}'"):
+        assert fingerprint(command, "s/a/b/") == fingerprint(command, "s/a/b/")
+        assert fingerprint(command, "s/a/b/") != fingerprint(command, "s/a/c/")
+    written = f"sh -c 'cat 2> {log}'"
+    before = fingerprint(written, "")
+    log.write_text("warning")
+    assert fingerprint(written, "") == before
 
 
 def test_no_shell_reads_the_command(tmp_path: object) -> None:
