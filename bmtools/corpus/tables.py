@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
@@ -64,7 +65,9 @@ def sentences_of_documents(records: Iterable[Record]) -> Iterator[Record]:
 def table_rows(name: str, config: TableConfig) -> Iterator[tuple[str, list[str]]]:
     """Yield the rows that are not blank, each after the place of its first line.
 
-    Fields lose the white space around them, and may hold line breaks in quotes.
+    Fields lose the white space around them, and may hold line breaks in quotes. Between tabs,
+    quotes are letters, but for those of cells that pandas had to quote: only with them do rows
+    have as many columns as the first.
 
     Raises:
         DataError: a quote that does not end, or is followed by more than a delimiter.
@@ -73,8 +76,13 @@ def table_rows(name: str, config: TableConfig) -> Iterator[tuple[str, list[str]]
     first = next(lines, "")
     delimiter = "\t" if config.delimiter == "tab" else config.delimiter or next(
         (one for one in _DELIMITERS if one in first), ",")  # tab before all others
-    quoting = delimiter != "\t" if config.quoting == "auto" else config.quoting == "on"
     csv.field_size_limit(most_bytes())
+    if delimiter == "\t" and config.quoting == "auto":
+        for number, row in _tab_rows(chain([first], lines)):
+            if any(map(str.strip, row)):
+                yield f"{source_name(name)}:{number}", [value.strip() for value in row]
+        return
+    quoting = config.quoting != "off"
     rows = csv.reader(chain([first], lines), delimiter=delimiter, strict=True,
                       quoting=csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE)
     place = f"{source_name(name)}:1"
@@ -87,6 +95,43 @@ def table_rows(name: str, config: TableConfig) -> Iterator[tuple[str, list[str]]
         raise DataError(f"{place}: found a quoted field that goes wrong ({error}), expected a "
                         f"quote at its end; {setting('quoting')} off takes quotes for letters"
                         ) from error
+
+
+def _tab_rows(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
+    """Yield rows by tab after the number of their first line; see `table_rows`."""
+    waiting: deque[str] = deque()
+    number, width = 1, 0
+
+    def pull() -> str:
+        return waiting.popleft() if waiting else next(lines, "")
+
+    for line in iter(pull, ""):
+        row, taken = line.rstrip("\n").split("\t"), [line]
+        if width and any(cell.startswith('"') for cell in row):
+            quoted = _quoted_row(taken, iter(pull, ""))
+            if len(quoted) == width and (any(one.count("\t") + 1 != width for one in taken)
+                                         or (len(taken) == 1 and '""' in line)):
+                row = quoted
+            else:
+                waiting.extendleft(reversed(taken[1:]))
+                taken = taken[:1]
+        width = width or len(row)
+        yield number, row
+        number += len(taken)
+
+
+def _quoted_row(taken: list[str], more: Iterator[str]) -> list[str]:
+    """Read a row with quoted cells, add its further lines to `taken`; nothing if it is none."""
+    def lines() -> Iterator[str]:
+        yield from taken[:1]
+        for line in more:
+            taken.append(line)
+            yield line
+
+    try:
+        return next(csv.reader(lines(), delimiter="\t", strict=True))
+    except csv.Error:
+        return []
 
 
 def _header(row: list[str], config: TableConfig, headless: Sequence[str]) -> tuple[list[str], bool]:

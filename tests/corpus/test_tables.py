@@ -61,6 +61,23 @@ def test_quotes_are_letters_between_tabs_alone(write) -> None:
     assert rows(write('text,n\n"a,1\n'), TableConfig(quoting="off"))[0]["text"] == '"a'
 
 
+@pytest.mark.parametrize("order", [("id", "text"), ("text", "id"), ("a", "text", "id")])
+def test_tables_by_tab_as_pandas_writes_them(write, order: tuple[str, ...]) -> None:
+    texts = ["a\nb", 'c "d" e', "f\tg\n\n h", '"i" j', "k", 'l\n"m"', '"n', 'o"']
+    table = [order, *([{"id": str(number), "text": text, "a": "x\ny"}[name] for name in order]
+                      for number, text in enumerate(texts))]
+    stream = io.StringIO()
+    csv.writer(stream, delimiter="\t", lineterminator="\n").writerows(table)
+    found = rows(write(stream.getvalue()), TableConfig("id=id"))
+    assert [record["text"] for record in found] == texts
+    assert found[1].place.endswith(f":{4 + (len(order) == 3)}")
+
+
+def test_stray_quotes_between_tabs_join_no_rows(write) -> None:
+    found = rows(write('text\tid\n"a\t1\nb\t2\nc"\t3\nd ""e""\t4\n"f"\t5\n"g\t6\n'))
+    assert [record["text"] for record in found] == ['"a', "b", 'c"', 'd ""e""', '"f"', '"g']
+
+
 def test_csv_equals_pythons_reader_on_random_tables(write) -> None:
     draw = random.Random(4)
     for _ in range(50):

@@ -61,7 +61,8 @@ class TableConfig(Settings, title="Columns of a table"):
                                 "given.", metavar="CHARACTER|tab")
     quoting: Literal["auto", "on", "off"] = option(
         "auto", "on: a field in double quotes may contain delimiters and line breaks. off: quotes "
-                "are letters. auto: off where tabs delimit the columns.")
+                "are letters. auto: off where tabs delimit the columns, but for cells that "
+                "pandas quoted because of a line break, tab or quote.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
