@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import click
+from click.core import augment_usage_errors
 
 from bmtools.cli.help import DocumentedCommand, KeyOption, long_name, set_option
 from bmtools.cli.main import TRACEBACK
@@ -98,7 +99,8 @@ class Command(DocumentedCommand):
         step: CommandStep = ctx.meta[_STEP]
         names = {long_name(param).replace("-", "_") for param in self.params if param.opts}
         assert self.callback is not None
-        with settings_spelled_as_flags(names if "set" in names else True):
+        with augment_usage_errors(ctx), \
+                settings_spelled_as_flags(names if "set" in names else True):
             step.check(ctx.params.get(OVERWRITE, False) or ctx.params.get("resume", False))
             with step.opened(), step.recorded():
                 values = dict(ctx.params)

@@ -90,13 +90,40 @@ def read_config(ctx: click.Context, _param: click.Parameter, path: Path | None) 
                                    f"{_meant(name, known, 'the name of a command')}", ctx)
     options = {long_name(one).replace("-", "_"): one for one in ctx.command.params
                if isinstance(one, click.Option)}
-    ctx.default_map, ctx.meta[_CONFIG] = {}, {}
-    for (_, name), (place, key, value) in sorted(given.items(), key=lambda one: one[0][0]):
+    for (_, name), (place, *_) in given.items():
         if name not in options:
             raise click.UsageError(f"{place}: found unknown key {name!r}, "
                                    f"{suggestion(name, sorted(options))}", ctx)
-        ctx.default_map[options[name].name] = value
-        ctx.meta[_CONFIG][options[name].name] = f"{place}: key {key!r}"
+    ctx.default_map, ctx.meta[_CONFIG] = {}, {}
+    for (_, name), (place, key, value) in sorted(given.items(), key=lambda one: one[0][0]):
+        try:
+            found = _option_value(options[name], key, value)
+        except ValueError as error:
+            raise click.UsageError(f"{place}: {error}", ctx) from error
+        if found is not None:
+            ctx.default_map[options[name].name] = found
+            ctx.meta[_CONFIG][options[name].name] = f"{place}: key {key!r}"
+
+
+def _option_value(option: click.Option, key: str, value: object) -> object:
+    """Convert a value of a TOML file for an option; None leaves the option out.
+
+    Raises:
+        ValueError: the value has another type than the option.
+    """
+    from bmtools.recipes.toml import TEXT, convert_value
+
+    name = f"key {key!r}"
+    if option.multiple:
+        return convert_value(name, [value] if isinstance(value, str) else value, list[str])
+    if option.is_flag:
+        is_given = convert_value(name, value, bool)
+        return is_given if option.is_bool_flag else option.flag_value if is_given else None
+    kinds = {click.types.IntParamType: int, click.types.FloatParamType: float,
+             click.types.StringParamType: TEXT}
+    kind = next((kinds[one] for one in type(option.type).__mro__ if one in kinds), str)
+    found = convert_value(name, value, kind)
+    return str(found) if kind is TEXT else found
 
 
 def _tables(content: JsonObject, header: tuple[str, ...] = ()) -> Iterator[

@@ -32,9 +32,11 @@ if TYPE_CHECKING:
 _FILE_KEYS = {"title": str, "source": str, "notes": list[str], "architecture": str, "run": dict,
               "common": dict, "phases": list}
 _TABLES = {"[run]": RUN_FIELDS, "a phase or to [common]": PHASE_FIELDS}
+TEXT = str | int | float
+"""Text that may be a number, which TOML writes without quotes."""
 _EXPECTED = {str: "text", int: "a whole number", float: "a number", bool: "true or false",
              dict: "a table", list: "a list in brackets", list[str]: "a list of texts",
-             dict[str, float]: "a table of numbers"}
+             dict[str, float]: "a table of numbers", TEXT: "text"}
 _SUFFIX = ".toml"
 _MOST_DOTS = 500  # a key of n parts nests n deep and takes tomllib n² memory
 
@@ -135,7 +137,7 @@ def _phase(number: int, table: object, common: Values) -> Phase:
             raise ValueError(f"found {_shown(table)}, expected [[phases]]")
         if "name" not in table:
             raise ValueError("found no name, expected one")
-        phase = Phase(_convert("name", table["name"], str))
+        phase = Phase(convert_value("name", table["name"], str))
     with _located(f"phase {phase.name!r}"):
         own = {key: value for key, value in table.items() if key != "name"}
         return phase.changed(merged(common, _convert_table(own, PHASE_FIELDS)))
@@ -148,10 +150,10 @@ def _convert_table(table: Values, kinds: Mapping[str, object]) -> JsonObject:
             table_of_key = next((name for name, keys in _TABLES.items() if key in keys), None)
             meant = f"which belongs to {table_of_key}" if table_of_key else suggestion(key, kinds)
             raise ValueError(f"found unknown key {key!r}, {meant}")
-    return {key: _convert(key, value, kinds[key]) for key, value in table.items()}
+    return {key: convert_value(key, value, kinds[key]) for key, value in table.items()}
 
 
-def _convert(key: str, value: object, kind: Any) -> Any:
+def convert_value(key: str, value: object, kind: Any) -> Any:
     """Convert a value to a setting's type; whole numbers pass as numbers, 1e9 as a whole number."""
     given = int(value) if kind is int and isinstance(value, float) and value.is_integer() else value
     try:
@@ -227,7 +229,7 @@ def _parse_assignment(text: str, phases: Sequence[Phase]) -> tuple[int | None, s
     known = {**PHASE_FIELDS, **({} if dot else RUN_FIELDS)}
     if key not in known:
         raise ValueError(f"found unknown key {key!r}, {suggestion(key, known)}")
-    return number, key, _convert(key, _parse_value(given, known[key]), known[key])
+    return number, key, convert_value(key, _parse_value(given, known[key]), known[key])
 
 
 def _phase_number(where: str, phases: Sequence[Phase]) -> int:

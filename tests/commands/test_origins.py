@@ -138,3 +138,48 @@ def test_misspelt_variables_are_refused(run: Run, tmp_path: Path, monkeypatch: p
     outcome = run("import", "text", tmp_path / "notes.txt")
     assert outcome.code == 2
     assert outcome.err == f"bmtools: {name}: {fault} See 'bmtools import text --help'.\n"
+
+
+@pytest.mark.parametrize(("key", "value", "fault"), [
+    ("mask-rate", "true", "found true, expected a number"),
+    ("learning_rate", "nan", "found nan, expected a number"),
+    ("seed", "1.9", "found 1.9, expected a whole number"),
+    ("seed", "[2]", "found a list, expected a whole number"),
+    ("seed", "2020-01-01", "found 2020-01-01, expected a whole number"),
+    ("seed", '"2"', "found '2', expected a whole number"),
+    ("steps", "1e400", "found inf, expected a whole number"),
+    ("output", "5", "found 5, expected text"),
+    ("lang", "[1]", "found a list, expected text"),
+    ("objective", "1", "found 1, expected text"),
+    ("overwrite", "2", "found 2, expected true or false"),
+    ("corpus", "[1]", "found a list, expected a list of texts"),
+])
+def test_values_of_another_type_are_refused(run: Run, corpus: Path, tiny_checkpoint: Path,
+                                            tmp_path: Path, key: str, value: str,
+                                            fault: str) -> None:
+    config = tmp_path / "run.toml"
+    config.write_text(f"[pretrain]\n{key} = {value}\n")
+    output = () if key == "output" else ("-o", "out")
+    outcome = run("pretrain", corpus, *output, "--model", tiny_checkpoint, "--config", config)
+    assert outcome.code == 2
+    assert outcome.err == f"bmtools: {config}:2: key '{key}': {fault}. {HELP}"
+
+
+@pytest.mark.parametrize(("text", "records"), [
+    ("paragraphs = true", 2), ("paragraphs = false", 3), ("whole-files = true", 1),
+    ("whole-files = true\nmax-record-megabytes = 2.0", 1)])
+def test_flags_and_whole_numbers_are_read(run: Run, tmp_path: Path, text: str,
+                                          records: int) -> None:
+    (tmp_path / "notes.txt").write_text("Il cuore.\nIl sangue.\n\nIl polmone.\n")
+    (tmp_path / "all.toml").write_text(text)
+    outcome = run("import", "text", tmp_path / "notes.txt", "--config", tmp_path / "all.toml")
+    assert len(outcome.records) == records
+
+
+def test_numbers_are_texts_of_lists(run: Run, corpus: Path, tmp_path: Path) -> None:
+    (tmp_path / "all.toml").write_text("records = 3")
+    assert len(run("sample", corpus, "--config", tmp_path / "all.toml").records) == 3
+    (tmp_path / "all.toml").write_text("lang = 5")
+    outcome = run("import", "text", corpus, "--config", tmp_path / "all.toml")
+    assert outcome.err.startswith(
+        f"bmtools: {tmp_path}/all.toml:1: key 'lang': found '5', expected a code of ISO 639")
