@@ -16,7 +16,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import CheckpointError, DataError, Reject, refuse, setting, suggestion
 from bmtools.models.checkpoint import Checkpoint
-from bmtools.records import JsonObject, Record, document_of
+from bmtools.records import JsonObject, Record, document_of, full_text
 from bmtools.tasks.heads import output_layer
 from bmtools.tasks.inputs import PairEncoder, TextInput
 from bmtools.tasks.metrics.samples import measure
@@ -67,6 +67,7 @@ class TextTask(Task[TextExample, TextInput]):
     model_class = "AutoModelForSequenceClassification"
     needed: ClassVar[Mapping[str, str]] = {}
     expected: ClassVar[str]
+    reads_titles = True
 
     def __init__(self, config: TaskConfig, checkpoint: Checkpoint) -> None:
         super().__init__(config, checkpoint)
@@ -74,8 +75,8 @@ class TextTask(Task[TextExample, TextInput]):
                                     self.max_length)
 
     def texts(self, record: Record) -> tuple[str, str | None]:
-        """Name the text of a record and the second one, if it has one."""
-        return record["text"], record.get("text_pair") or None
+        """Name the text of a record, with its title, and the second one, if it has one."""
+        return full_text(record), record.get("text_pair") or None
 
     def read(self, name: str, records: Iterable[Record],
              reject: Reject = refuse) -> Split[TextExample]:
@@ -192,7 +193,7 @@ class YesNoTask(ClassificationTask):
 
     def texts(self, record: Record) -> tuple[str, str | None]:
         """Name the question of a record and its text."""
-        return record["question"], record["text"] or None
+        return record["question"], full_text(record) or None
 
 
 class MultilabelTask(TextTask):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -13,7 +14,7 @@ import msgspec
 import numpy as np
 import torch
 
-from bmtools.errors import CheckpointError, RecordError, setting
+from bmtools.errors import BmtoolsWarning, CheckpointError, RecordError, setting
 from bmtools.io.json_files import NAME, read_manifest
 from bmtools.io.jsonl import as_records
 from bmtools.models.checkpoint import Checkpoint, autocast_dtype
@@ -23,7 +24,7 @@ from bmtools.models.hardware import resolve_device
 from bmtools.records import JsonObject, Record, RecordSource, readable
 from bmtools.tasks.registry import TASKS, check_into, find_task, load_task
 from bmtools.tasks.settings import PredictConfig, TaskConfig
-from bmtools.tasks.task import AnyTask, Example, ModelInput
+from bmtools.tasks.task import AnyTask, Example, ModelInput, note_on_titles, unread_titles
 from bmtools.vocab.unknown_tokens import UnknownTokens
 
 if TYPE_CHECKING:
@@ -60,9 +61,10 @@ class Predictor:
         unknown = UnknownTokens(str(task.checkpoint.path),
                                 task.checkpoint.tokenizer.unk_token_id)
         dtype = autocast_dtype(task.checkpoint, self.config.precision)
-        pending = iter(records)
+        pending, titles = iter(records), 0
         while chunk := list(islice(pending, self.config.batch_size * _BATCHES_AT_ONCE)):
             examples = task.encode(chunk)
+            titles += unread_titles(task, chunk)
             for record, example in zip(chunk, examples, strict=True):
                 for item in example.inputs:
                     unknown.add(item.ids, record)
@@ -71,6 +73,8 @@ class Predictor:
             for example, output in zip(examples, outputs, strict=True):
                 yield self._add(example.record, task.predict(example, output))
         unknown.warn()
+        if titles:
+            warnings.warn(note_on_titles(titles), BmtoolsWarning, stacklevel=2)
 
     def _add(self, record: Record, predictions: JsonObject) -> Record:
         """Add predictions to a record, or put them in the place of its annotations."""

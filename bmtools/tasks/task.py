@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from bmtools.data.masking.corruption import IGNORED
-from bmtools.errors import CheckpointError, RecordError, Reject, refuse, setting
+from bmtools.errors import CheckpointError, RecordError, Reject, count_of, refuse, setting
 from bmtools.models.architectures import max_tokens
 from bmtools.models.checkpoint import Checkpoint, load_checkpoint, load_for_inference
 from bmtools.models.exported.formats import read_exported
@@ -147,6 +147,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
         label_loss: sums the losses of logits and label ids; None for cross-entropy.
         fixed_labels: the outputs mean the same whatever the training set.
         normalized: outputs are log probabilities, not logits.
+        reads_titles: titles are a part of what the model reads.
         into: key of records that predictions are added under.
 
     Args:
@@ -161,6 +162,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
     metrics: tuple[str, ...]
     fixed_labels: ClassVar[bool] = False
     normalized: ClassVar[bool] = True
+    reads_titles: ClassVar[bool] = False
 
     def __init__(self, config: TaskConfig, checkpoint: Checkpoint) -> None:
         self.config = config
@@ -333,6 +335,18 @@ def with_keys(records: Iterable[Record], expected: Mapping[str, str],
                                record))
         else:
             yield record
+
+
+def unread_titles(task: AnyTask, records: Iterable[Record]) -> int:
+    """Count the titles that a task does not read."""
+    return 0 if task.reads_titles else sum(bool(record.get("title")) for record in records)
+
+
+def note_on_titles(titles: int) -> str:
+    """Say that titles are not read, and what to do."""
+    return (f"found {count_of(titles, 'titles')} of records, which this task does not read, "
+            "because offsets count from the start of the text; to have titles read, put them into "
+            "'text'")
 
 
 def unseen_labels(counts: Mapping[str, int], known: Collection[str],

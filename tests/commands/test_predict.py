@@ -89,6 +89,15 @@ def test_annotations_are_kept(run: Callable[..., Any], models: Path, into: str,
     assert "replaced" not in outcome.err
 
 
+def test_titles_that_a_tagger_does_not_read_are_counted(run: Callable[..., Any], models: Path,
+                                                        write_lines: Callable[..., Path]) -> None:
+    path = write_lines("in.jsonl", *({**record, **({"title": "asma"} if number < 3 else {})}
+                                     for number, record in enumerate(RECORDS)))
+    outcome = run("predict", "--model", models / "tagger", path)
+    assert outcome.code == 0
+    assert "found 3 titles of records, which this task does not read" in outcome.err
+
+
 def test_a_value_that_is_no_prediction_is_never_replaced(
         run: Callable[..., Any], models: Path, write_lines: Callable[..., Path]) -> None:
     path = write_lines("in.jsonl", {"id": "1", "text": TEXTS[0], "predicted": "by hand"})

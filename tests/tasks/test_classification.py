@@ -80,6 +80,16 @@ def test_a_random_model_learns_and_transformers_agrees(checkpoint: Path, tmp_pat
         assert found["score"] == max(found["probabilities"].values())
 
 
+def test_titles_are_read_as_in_pretraining(bert: Path, tmp_path: Path) -> None:
+    train, dev = ([record.replace(title=record["text"], text="il")
+                   for record in records(seed, count)] for seed, count in ((1, 90), (2, 20)))
+    result = bmtools.tasks.finetune("classification", bert, train, dev, tmp_path / "tuned",
+                                    **{**SETTINGS, "epochs": 20, "patience": 20})
+    assert result["dev_accuracy"]["mean"] == 1
+    found = bmtools.tasks.predict(dev, tmp_path / "tuned")
+    assert [one["predicted"]["label"] for one in found] == [one["label"] for one in dev]
+
+
 @pytest.mark.parametrize("name", ["classification", "multilabel", "similarity"])
 def test_the_first_loss_is_that_of_transformers(bert: Path, name: str) -> None:
     task: Any = similarity(bert) if name == "similarity" else multilabel(bert) \

@@ -315,6 +315,15 @@ def test_forbidden_transitions_are_in_no_path() -> None:
     assert (crf.penalties[path[:, :-1], path[:, 1:]] == 0).all()
 
 
+def test_titles_of_training_sets_are_counted(encoder: Path, tmp_path: Path) -> None:
+    lines: list[dict[str, Any]] = []
+    titled = [record.replace(title="asma") for record in RECORDS[:4]]
+    finetune("ner", encoder, titled, RECORDS[:4], tmp_path / "tuned", seeds=1, epochs=1,
+             report=lines.append)
+    notes = [line["note"] for line in lines if "titles" in line.get("note", "")]
+    assert [note[:30] for note in notes] == ["train: found 4 titles of recor"]
+
+
 @pytest.mark.parametrize("settings", [{}, {"crf": True, "overlapping": True}], ids=str)
 def test_elements_are_learned_and_scored_by_words(encoder: Path, tmp_path: Path,
                                                   settings: dict[str, Any]) -> None:
