@@ -135,9 +135,9 @@ class PpplTotals(ModelTotals[SentenceScore]):
             is `pppl` under `like="biobit"`); `nats_per_token`: the mean loss;
             `bits_per_character` and `bits_per_word`: the same loss per character of text and per
             word between white space, which compare models with different vocabularies, as
-            unknown tokens are spelled out (see `encode_sentence`); `unknown_bits_per_character`:
-            what that takes of them, where there are unknown tokens; `by`: the same for each value
-            of a key.
+            unknown tokens and text that the tokenizer drops are spelled out (see
+            `encode_sentence`); `unknown_bits_per_character`: what that takes of them, if anything;
+            `by`: the same for each value of a key.
 
         Raises:
             DataError: nothing was counted.

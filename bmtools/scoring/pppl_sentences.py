@@ -40,7 +40,8 @@ class SentenceScore:
             where the sentence is left out.
         tokens: tokens of the sentence, without special ones.
         unknown: how many of these are the unknown token.
-        spelling_nats: what spelling out the unknown ones among the scored tokens takes.
+        spelling_nats: what spelling out the unknown ones among the scored tokens takes, and text
+            that the tokenizer drops.
     """
 
     record: Record
@@ -109,7 +110,7 @@ def _mask_sentence(predictor: Predictor, record: Record, config: PpplConfig) -> 
                  "split it into sentences first (bmtools import jsonl --sentences)")
     return _MaskedSentence(
         MaskedCopies(sentence.input_ids, masked_spans(sentence, config.variant)), tokens, unknown,
-        float(sentence.spelling_nats.sum()))
+        float(sentence.spelling_nats.sum()) + sentence.dropped_nats)
 
 
 def _score_masked(predictors: Sequence[Predictor], index: int, records: Sequence[Record],
@@ -142,12 +143,14 @@ class EncodedSentence:
         word_ids: (tokens,) int64, number of each token's word, as `bmtools.vocab.words` has them.
         positions: (scored,) int64, positions of all tokens but special ones, ascending.
         spelling_nats: (tokens,) float64, what spelling out each takes; 0 for known tokens.
+        dropped_nats: what spelling out the text that no token covers takes.
     """
 
     input_ids: np.ndarray
     word_ids: np.ndarray
     positions: np.ndarray
     spelling_nats: np.ndarray
+    dropped_nats: float = 0.0
 
 
 def encode_sentence(tokenizer: PreTrainedTokenizerBase, text: str) -> EncodedSentence:
@@ -156,7 +159,8 @@ def encode_sentence(tokenizer: PreTrainedTokenizerBase, text: str) -> EncodedSen
     An unknown token says nothing of its characters, so a vocabulary that knows few would seem to
     need few bits. It is spelled out in UTF-8 at 8 bits a byte, as vocabularies with byte fallback
     do, and 8 more for the end (a byte that UTF-8 does not have); the model's own loss of the
-    unknown token is that of the escape. Special tokens as pieces of a text are unknown.
+    unknown token is that of the escape. Special tokens as pieces of a text are unknown. Characters
+    that the tokenizer drops, which cost the model nothing, are spelled out in the same way.
     """
     encoding = tokenizer.backend_tokenizer.encode(text)
     input_ids = np.array(encoding.ids, dtype=np.int64)
@@ -171,7 +175,14 @@ def encode_sentence(tokenizer: PreTrainedTokenizerBase, text: str) -> EncodedSen
         start, end = encoding.token_to_chars(position)
         spelled = text[start:end].strip().encode()
         spelling_nats[position] = (len(spelled) + 1) * _NATS_PER_BYTE
-    return EncodedSentence(input_ids, word_ids, inner, spelling_nats)
+    covered = np.zeros(len(text) + 1, dtype=np.int64)
+    starts, ends = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)[inner].T
+    np.add.at(covered, starts, 1)
+    np.add.at(covered, ends, -1)
+    dropped = "".join(" " if count else character for character, count
+                      in zip(text, covered.cumsum().tolist(), strict=False)).split()
+    dropped_nats = sum(len(run.encode()) + 1 for run in dropped) * _NATS_PER_BYTE
+    return EncodedSentence(input_ids, word_ids, inner, spelling_nats, dropped_nats)
 
 
 def masked_spans(sentence: EncodedSentence, variant: Variant) -> np.ndarray:

@@ -88,6 +88,17 @@ def test_unknown_tokens_are_charged_for_their_characters(
     assert "unknown_bits_per_character" not in totals(texts_of("."), knows_little(known))
 
 
+@pytest.mark.parametrize(("text", "dropped"), [
+    ("il\ufffd il\u200b il", [3, 3]), ("il \ufffd\ufffd il il", [6]), ("il il il", [])])
+def test_characters_that_a_tokenizer_drops_are_charged(
+        text: str, dropped: list[int], known: Callable[..., CheckpointPredictor]) -> None:
+    """8 bits for each byte of UTF-8 and for the end of each run, as for unknown tokens."""
+    line = totals(texts_of(text), known({"il": 1, "cuore": 1}))
+    assert (line["unknown"], line["nats_per_token"]) == (0, pytest.approx(math.log(2), abs=1e-6))
+    bits = 3 + 8 * (sum(dropped) + len(dropped))
+    assert line["bits_per_character"] == pytest.approx(bits / len(text), abs=1e-6)
+
+
 def test_bits_of_models_that_read_other_texts_are_not_compared(
         known: Callable[..., CheckpointPredictor], save: Callable[..., Path]) -> None:
     cased = known({"il": 1}, name="cased")
