@@ -105,11 +105,13 @@ def _other_year(is_right: Callable[[int, int], bool], limit: int, record: Record
 
 
 def _other_language(languages: set[str], record: Record) -> str | None:
-    found = found_language(record["text"])
-    if not found or found in languages:
-        return None
+    text = record["text"]
+    found = found_language(text)
     if DECLARED in languages:
         declared = two_letters(primary_language(record.get("lang", "")))
-        if declared == found or declared not in load_identifier().labels:
-            return None
+        languages = languages | ({declared} if declared in load_identifier().labels else {found})
+    # Names and tables at the beginning mislead: two later places may say otherwise.
+    if not found or found in languages or all(
+            found_language(text[len(text) * part // 3:]) in languages for part in (1, 2)):
+        return None
     return found

@@ -33,7 +33,11 @@ _BIRTH_WORDS = (
 _MONTHS = r"[A-Za-zéûäç]{3,10}\.?"
 _DATE = rf"\d{{1,4}}(?:[./\-]\d{{1,2}}[./\-]\d{{2,4}}|(?:st|nd|rd|th|º|\.)?(?: de)? {_MONTHS},?" \
         rf"(?: de)? \d{{4}})|{_MONTHS} \d{{1,2}},? \d{{4}}"
-_ANYTHING = ("",)
+_CF_MIDDLE = re.compile(r"[\dLMNP-V]{2} ?[A-EHLMPRSTa-ehlmprst] ?[\dLMNP-V]{2} ?[A-Za-z] ?"
+                        r"[\dLMNP-V]{3} ?[A-Za-z]\b")
+_DOI = re.compile(r"\b10\.\d{4,9}/")
+_THOUSANDS = re.compile(r"[+(]?\d{1,3}(?:[.,]\d{3})*[.,]000")
+_LONGEST_DOI = 100
 
 
 def _digits(text: str) -> str:
@@ -47,7 +51,8 @@ def _weighted(digits: Sequence[int], most: int) -> int:
 
 def is_codice_fiscale(text: str) -> bool:
     """Check the last letter of an Italian codice fiscale."""
-    values = [int(sign) if sign.isdigit() else ord(sign) - ord("A") for sign in text.upper()]
+    values = [int(sign) if sign.isdigit() else ord(sign) - ord("A")
+              for sign in text.replace(" ", "").upper()]
     total = sum(map(_CF_ODD.__getitem__, values[0:15:2])) + sum(values[1:15:2])
     return total % 26 == values[15]
 
@@ -103,7 +108,8 @@ def is_iban(text: str) -> bool:
 
 
 def _is_phone(text: str) -> bool:
-    return 7 <= len(_digits(text)) <= 15
+    """Tell whether a number has as many digits as one of a telephone, and is not a count."""
+    return 7 <= len(_digits(text)) <= 15 and not _THOUSANDS.fullmatch(text)
 
 
 def _after(words: str, value: str) -> str:
@@ -112,14 +118,18 @@ def _after(words: str, value: str) -> str:
     return rf"\b(?i:{words})(?=\W)[ .:#°º]{{0,3}}{number}(?:[:=]\s*)?(?P<value>{value}){_END}"
 
 
-# What there must be for a pattern to match (one of these in small letters, else a long number), the
-# pattern, and a check.
-_PATTERNS: dict[str, tuple[tuple[str, ...], str, Callable[[str], bool]]] = {
+# What there must be for a pattern to match (one of these in small letters, this, or else a long
+# number), the pattern, and a check.
+_PATTERNS: dict[str, tuple[tuple[str, ...] | re.Pattern[str], str, Callable[[str], bool]]] = {
     "email": (("@",), r"(?<![\w.+\-])[A-Za-z0-9_][\w.+\-]{0,63}@(?:[A-Za-z0-9\-]{1,63}\.){1,5}"
                    r"[A-Za-z]{2,24}(?![\w@])", bool),
     "iban": ((), r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b", is_iban),
-    "codice-fiscale": (_ANYTHING, r"[A-Z](?<!\w[A-Z])[A-Z]{5}[\dLMNP-V]{2}[A-EHLMPRST]"
-                       r"[\dLMNP-V]{2}[A-Z][\dLMNP-V]{3}[A-Z]\b", is_codice_fiscale),
+    # With letters in place of digits only as it is printed: in capitals, without blanks.
+    "codice-fiscale": (_CF_MIDDLE, r"[A-Z](?<!\w[A-Z])[A-Z]{5}[\dLMNP-V]{2}[A-EHLMPRST]"
+                       r"[\dLMNP-V]{2}[A-Z][\dLMNP-V]{3}[A-Z]\b"
+                       r"|[A-Za-z](?<!\w[A-Za-z])[A-Za-z]{2} ?[A-Za-z]{3} ?\d\d ?"
+                       r"[A-EHLMPRSTa-ehlmprst] ?\d\d ?[A-Za-z] ?\d{3} ?[A-Za-z]\b",
+                       is_codice_fiscale),
     "nir": ((), rf"(?<!\w)[1278]{_SEP}?\d\d{_SEP}?\d\d{_SEP}?(?:\d\d|2[ABab]){_SEP}?\d{{3}}{_SEP}?"
                 rf"\d{{3}}{_SEP}?\d\d{_END}", is_nir),
     "dni": ((), r"(?<![\w.,\-])(?:\d{8}|\d\d\.\d{3}\.\d{3}|[XYZ][- ]?\d{7})-?[A-HJ-NP-TV-Z]"
@@ -165,13 +175,16 @@ class PersonalData:
         has_number = _LONG_NUMBER.search(edited.text) is not None
         text = edited.text.lower()
         for kind, (needed, pattern, check) in self._patterns.items():
-            if has_number if not needed else any(map(text.__contains__, needed)):
+            if has_number if not needed else any(map(text.__contains__, needed)) \
+                    if isinstance(needed, tuple) else needed.search(edited.text):
                 edited.substitute(kind, pattern, partial(_masked, kind, check))
 
 
 def _masked(kind: str, check: Callable[[str], bool], found: re.Match[str]) -> str:
     value = found.groupdict().get("value") or found[0]
-    if not check(value):
+    start = found.end() - len(value)
+    word = found.string[max(0, start - _LONGEST_DOI):found.end()].split()[-len(value.split()):]
+    if not check(value) or _DOI.search(" ".join(word)):
         return found[0]
     before, _, after = found[0].rpartition(value)
     return f"{before}[{kind.upper()}]{after}"

@@ -2,8 +2,8 @@
 
 Each rule is a regular expression behind a cheap test, so that text without damage costs little. The
 expressions begin with a set of characters: Python skips to these, ten times as fast as to others.
-Of lines that come again, only those of five words or more are looked at: shorter ones, headings and
-items of lists, may well do so.
+Of lines that come again, only those of ten words or more without a number are looked at: headings,
+findings, doses and items of lists may well do so.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ from bmtools.io.sources import read_list, source_name
 _BEGIN = r"(?:(?<=[.!?)\]])\s*|^[ \t]*)"
 _COPYRIGHT_SIGN = r"(?:©|\([cC]\)|&copy;)"
 _YEARS = r"(?:19|20)\d\d(?:\s*[-\u2013,]\s*(?:19|20)?\d\d)*"
+# Only capitalised words, numbers and these up to a point or the end of a line: not a sentence.
+_NAMES = r"""(?=(?:(?:[A-ZÀ-Þ&(\d]\S*|of|and|the|for|on|by|to|in|y|e|et|und|de|di|del|della|des|du
+    |la|le|van|von|der)[ \t]+)*(?:[A-ZÀ-Þ(\d]\S*)?(?<=[.\w)])(?:(?<=\.)\s|[ \t]*$))"""
 # To the end of the line if that is near, else of the sentence: names of firms have points, too.
 _OWNER = r"(?:[^\n]{0,250}$|[^\n]{0,200}?(?<=[a-z]{4}\.)(?=\s+[A-ZÀ-Þ]))"
 _RESERVED = r"""(?:All\ rights\ (?:are\ )?reserved|Tutti\ i\ diritti\ (?:sono\ )?riservati
@@ -32,8 +35,8 @@ _BOILERPLATE = {
     # As in PubMed's CopyrightInformation: "Copyright © 2011 Elsevier Ltd. All rights reserved."
     "copyright": (("opyright", "OPYRIGHT", "©", "(c)", "(C)", "ights reserved", "diritti riservati",
                    "erechos reservados", "roits réservés", "echte vorbehalten"), rf"""
-        {_BEGIN}(?:(?:Copyright|COPYRIGHT)\s*(?:{_COPYRIGHT_SIGN}\s*)?(?:by\s+)?{_YEARS}
-                  |{_COPYRIGHT_SIGN}\s*(?:Copyright\s*)?{_YEARS}[.,]?\s+(?:by\s+)?(?=[A-ZÀ-Þ])
+        {_BEGIN}(?:(?:Copyright|COPYRIGHT)\s*(?:{_COPYRIGHT_SIGN}\s*)?(?:by\s+)?{_YEARS}[.,]?\s+(?:by\s+)?{_NAMES}
+                  |{_COPYRIGHT_SIGN}\s*(?:Copyright\s*)?{_YEARS}[.,]?\s+(?:by\s+)?{_NAMES}
                   |Copyright\s*{_COPYRIGHT_SIGN}
                   |©\s+(?:The\s+)?Author)
         {_OWNER}
@@ -53,11 +56,17 @@ _BOILERPLATE = {
         |Supplementary\ (?:data|material|information)\ (?:is|are)\ available
             \ (?:at|online|for\ this)\b[^\n]{{0,120}}?(?:\.(?=\s|$)|$))"""),
 }
-# Whole lines: C4's (Raffel et al. 2020, section 2.2: JavaScript, policies) and menus.
+# Whole lines: C4's (Raffel et al. 2020, section 2.2: JavaScript, policies) and menus. Sentences
+# about these do not address a visitor, and tables of results have no entry of a menu.
 _NAVIGATION = re.compile(r"""
     ^[ \t]*(?:
-          [^\n]{0,150}\b[Jj]ava[Ss]cript\b[^\n]{0,150}
-          |[^\n]{0,100}\b(?:[Pp]rivacy\ [Pp]olicy|[Tt]erms\ of\ (?:[Uu]se|[Ss]ervice)
+          (?=[^\n]*\b(?:[Ee]nabled?|[Dd]isabled?|[Tt]urn(?:ed)?\ (?:on|off)|not\ support
+             |[Yy]ours?|(?:[Dd]is)?[Aa]bilita\w*|[Aa]ttiva\w*|(?:[Dd]es)?[Hh]abilit\w*
+             |(?:[Dd]és)?[Aa]ctiv[ae]\w*|(?:[Dd]e)?[Aa]ktivier\w*)\b)
+           [^\n]{0,150}\b[Jj]ava[Ss]cript\b[^\n]{0,150}
+          |(?=[^\n]{0,60}$|[^\n]*\b(?:[Oo]ur|[Yy]ou|[Yy]our|[Ss]ite|[Ww]ebsite|[Ss]ito|[Nn]ostr[aeio]
+             |[Ss]itio|[Tt]us?|[Vv]otre|[Vv]ous|[Ii]hre?)\b)
+           [^\n]{0,100}\b(?:[Pp]rivacy\ [Pp]olicy|[Tt]erms\ of\ (?:[Uu]se|[Ss]ervice)
               |(?:uses?|[Uu]sa|utilizza|utiliza|utilise|verwendet|accept|accetta|[Aa]ceptar?)
                \ (?:(?:all|tutti|i|las?|los|des|les|our|di)\ ){0,2}[Cc]ookies?
               |[Cc]ookie\ (?:policy|settings|preferences)|[Pp]olitica\ (?:dei|sui|de)\ [Cc]ookies?)
@@ -74,10 +83,12 @@ _NAVIGATION = re.compile(r"""
              |(?:[Nn]ext|[Pp]revious)\ (?:page|article|post))
              [ \t]*[.…»>]{0,3}
           |[Hh]ome\ ?(?:[>»\u203a/|]\ ?[^>»\u203a/|\n]{1,60}){1,8}
-          |(?:[^\n|]{1,25}\ \|\ ){3,}[^\n|]{1,25}
+          |(?=[^\n]*\b(?:[Hh]ome|[Cc]onta(?:cts?|tti|cto)|[Ll]og\ ?[Ii]n|[Aa]ccedi|[Aa]bout
+             |[Cc]hi\ siamo|[Pp]rivacy|[Cc]ookies?|[Ss]itemap|[Nn]ews|FAQ|[Nn]ewsletter|[Mm]enu)\b)
+           (?:[^\n|]{1,25}\ \|\ ){3,}[^\n|]{1,25}
     )[ \t]*$""", re.VERBOSE | re.MULTILINE)
 _LONGEST_LINE = 200  # characters of a line of navigation
-_FEWEST_WORDS = 5  # of a line that hardly comes again by chance
+_FEWEST_WORDS = 10  # of a line that hardly comes again by chance
 _MOST_ROUNDS = 20
 _SPACES = "\x1c-\x1f\xa0\u1680\u2000-\u200a\u202f\u205f\u3000"  # but blank, tab and line break
 _CONTROLS = "\x00-\x08\x0e-\x1b\x7f-\x9f\ufff9-\ufffb\ufffe\uffff"
@@ -243,8 +254,9 @@ def _remove_repeated_lines(edited: EditedText) -> None:
 
 
 def is_long(line: str) -> bool:
-    """Tell whether a line has so many words that it hardly comes again by chance."""
-    return len(line.split(None, _FEWEST_WORDS - 1)) >= _FEWEST_WORDS
+    """Tell whether a line has no number and so many words that it hardly comes again by chance."""
+    return len(line.split(None, _FEWEST_WORDS - 1)) >= _FEWEST_WORDS \
+        and not any(map(str.isdecimal, line))
 
 
 def read_patterns(name: str) -> list[re.Pattern[str]]:

@@ -13,6 +13,9 @@ from bmtools.records import Record
 
 ENGLISH = "The patient was admitted with fever and a dry cough for three days."
 ITALIAN = "Il paziente è stato ricoverato con febbre e tosse secca da tre giorni."
+DRUGS = ("Principi attivi: " + "Abacavir, Lamivudina, Zidovudina, Nevirapina, Efavirenz, "
+         "Ritonavir, Lopinavir, Saquinavir, Indinavir, Nelfinavir, Amprenavir, "
+         "Atazanavir, Tipranavir. " * 3)
 
 
 def found(config: FilterConfig, **record: Any) -> dict[str, Any]:
@@ -47,6 +50,8 @@ def found(config: FilterConfig, **record: Any) -> dict[str, Any]:
     ({"drop_truncated": True}, {}, {}),
     ({"languages": "en"}, {}, {}), ({"languages": "en"}, {"text": ITALIAN}, {"languages": "it"}),
     ({"languages": "en,it"}, {"text": ITALIAN}, {}),
+    ({"languages": "it"}, {"text": DRUGS + 30 * ITALIAN}, {}),
+    ({"languages": "it"}, {"text": 9 * ENGLISH + ITALIAN}, {"languages": "en"}),
     ({"languages": "declared"}, {"lang": "it-IT", "text": ITALIAN}, {}),
     ({"languages": "declared"}, {"lang": "it"}, {"languages": "en"}),
     ({"languages": "declared"}, {"lang": "tlh", "text": ITALIAN}, {}),

@@ -13,7 +13,7 @@ from bmtools.corpus.cleaning.edits import EditedText
 from bmtools.corpus.cleaning.repairs import Repairs, truncation_mark
 from bmtools.corpus.cleaning.settings import REPAIRS
 
-LONG = "Una riga di almeno cinque parole."
+LONG = "Una riga di almeno dieci parole, che non ritorna per caso."
 CASES = {
     "line-ends": [("a\r\nb", "a\nb"), ("a\rb\r\r\nc", "a\nb\nc"),
                   ("a\x0bb\x0cc\u2028d", "a\nb\nc\nd")],
@@ -44,6 +44,8 @@ CASES = {
         ("Copyright 2003 S. Karger AG, Basel\nIt works.", "It works."),
         ("Fine. Tutti i diritti riservati.", "Fine."),
         ("The questionnaire Copyright was used. Files (hyflex© CM) of type (c) 5.", None),
+        ("Cases.\n(C) 2010 Patients had no fever, as before.\nCopyright 2010 patients came.", None),
+        ("Cases.\n(c) 2004 by the American College of Cardiology\nMore.", "Cases.\nMore."),
         ("Cases of (a) 1980; (b) 1985; (c) 1990 Group. In (c) 1990 we saw 5.", None)],
     "publisher": [
         ("It works. Published by Elsevier Inc.", "It works."),
@@ -60,10 +62,15 @@ CASES = {
         ("Home | News | Sport | Meteo | Contatti\nIl cuore.", "Il cuore."),
         ("Please enable JavaScript.\nThe heart.\nBack to top", "The heart."),
         ("Search\nThe heart.", "The heart."),
+        ("WBC | 12.3 | 4-10 | H\nTest | Result | Range | Flag\nIt was written in JavaScript.\n"
+         "The privacy policy of the hospitals was approved by the ethics board.", None),
         ("The patient was sent home.\nMenu planning helps.\nSearch for PubMed.\nAge | Sex | Dose",
          None)],
     "repeated-lines": [(f"{LONG}\nAltro.\n{LONG}\nFine.", f"{LONG}\nAltro.\nFine."),
-                       ("Dose\n5 mg\nDose\n9 mg", None)]}
+                       ("Dose\n5 mg\nDose\n9 mg", None),
+                       (2 * "Da 500 mg due volte al giorno a 750 mg due volte al giorno.\n", None),
+                       ("Coltura e ricerca di tossine: negativi.\nAsma.\n"
+                        "Coltura e ricerca di tossine: negativi.", None)]}
 
 
 def repaired(text: str, *names: str, **settings: object) -> EditedText:
