@@ -34,6 +34,10 @@ class CheckpointError(BmtoolsError):
     """A model, tokenizer or run directory that cannot be used as requested."""
 
 
+class GateError(BmtoolsError):
+    """A score beyond the bound that its user set; the data are right, and the exit code is 3."""
+
+
 class RecordError(DataError):
     """One bad record among others; `--rejects` collects such records.
 

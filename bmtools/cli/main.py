@@ -25,7 +25,7 @@ from bmtools.cli.streams import (
     warnings_as_lines,
 )
 from bmtools.distributed import SUPERVISED
-from bmtools.errors import BmtoolsError, did_you_mean, settings_spelled_as_flags
+from bmtools.errors import BmtoolsError, GateError, did_you_mean, settings_spelled_as_flags
 from bmtools.io.failures import not_permitted, not_utf8_name
 from bmtools.io.system import Ended
 
@@ -212,7 +212,7 @@ def message_and_code(error: BaseException) -> tuple[str, int]:
     if isinstance(error, PermissionError):
         return not_permitted(error), 1
     if isinstance(error, BmtoolsError | OSError):
-        return str(error), 1
+        return str(error), 3 if isinstance(error, GateError) else 1
     if SUPERVISED in os.environ:
         time.sleep(_SECONDS_FOR_OTHERS)  # its launcher ends it if another process failed first
     kind = type(error).__name__

@@ -13,13 +13,14 @@ from bmtools.cli.options import (
     Values,
     add_options,
     scored_directory,
+    usage_errors,
     writes_file,
 )
 from bmtools.cli.parameters import InputFile
 from bmtools.cli.results import Line, reports
 from bmtools.cli.settings import takes_values
 from bmtools.cli.step import CommandStep
-from bmtools.errors import count_of
+from bmtools.errors import count_of, require
 from bmtools.scoring.settings import InferenceConfig
 from bmtools.statistics.settings import StatisticsConfig
 from bmtools.status import counted
@@ -32,6 +33,20 @@ takes_groups = click.option(
     "--by", multiple=True, metavar="KEY",
     help="Also score by the values of this key; repeat it for more. Dots reach into objects: "
          "meta.year.")
+
+
+def fails_under(scores: str) -> Decorator:
+    """Add a gate for scores of which 1 is the best."""
+    return click.option(
+        "--fail-under", type=float, metavar="X", callback=_check_share,
+        help=f"Exit with 3 if {scores} is below X; the best score is 1.")
+
+
+def _check_share(_ctx: click.Context, _param: click.Parameter, bound: float | None) -> float | None:
+    with usage_errors():
+        require(bound is None or bound <= 1, "fail_under", bound and f"{bound:g}",
+                "1 or less, such as 0.9 for 90 %")
+    return bound
 
 
 def scores_checkpoints(kind: type, item: str) -> Decorator:

@@ -11,7 +11,7 @@ import click
 from bmtools.cli.options import Command, reads_records, writes_plot
 from bmtools.cli.parameters import InputFile
 from bmtools.cli.results import finish, print_results
-from bmtools.cli.scoring_options import scores_checkpoints, scoring_closing
+from bmtools.cli.scoring_options import fails_under, scores_checkpoints, scoring_closing
 from bmtools.cli.step import CommandStep
 from bmtools.errors import count_of
 from bmtools.io.jsonl import RecordReader
@@ -31,11 +31,10 @@ from bmtools.scoring.settings import MrrConfig
               help="Mask the words of these terms, one term a line, wherever they occur in texts "
                    "without a mask.")
 @writes_plot("scores, and how ranks change from checkpoint to checkpoint,")
-@click.option("--fail-under", type=float, metavar="X",
-              help="Exit with 1 if a checkpoint's mrr is below X.")
+@fails_under("a checkpoint's mrr")
 @click.option("--fail-below-baseline", metavar="FILE",
               type=InputFile(Path, allow_dash=False),
-              help="Exit with 1 if a checkpoint's mrr is below that in this file: lines that "
+              help="Exit with 3 if a checkpoint's mrr is below that in this file: lines that "
                    "score-mrr wrote, or records whose token frequencies are the baseline.")
 def command(step: CommandStep, records: RecordReader, models: tuple[Path, ...],
             baseline: str | None, output: str, plot: Path | None, fail_under: float | None,

@@ -23,7 +23,7 @@ from bmtools.scoring.settings import PpplConfig
 @scores_checkpoints(PpplConfig, "sentence")
 @reads_records
 @click.option("--fail-over", type=float, metavar="X",
-              help="Exit with 1 if a checkpoint's pppl is above X; lower is better.")
+              help="Exit with 3 if a checkpoint's pppl is above X; lower is better.")
 def command(step: CommandStep, records: RecordReader, models: tuple[Path, ...], output: str,
             fail_over: float | None, **options: Any) -> None:
     """Score checkpoints by pseudo-perplexity.

@@ -10,7 +10,7 @@ import click
 from bmtools.cli.options import Command, takes_rejects, usage_errors, writes_file
 from bmtools.cli.parameters import InputRecords, NamedInput
 from bmtools.cli.results import finish, print_results, reports
-from bmtools.cli.scoring_options import scoring_closing
+from bmtools.cli.scoring_options import fails_under, scoring_closing
 from bmtools.cli.settings import takes_values
 from bmtools.cli.step import CommandStep
 from bmtools.errors import Reject
@@ -30,8 +30,7 @@ from bmtools.tasks.settings import TaskScoresConfig
 @writes_file("--details", "Write a line for each error of mentions, or for each record that is "
              "wrong, here.")
 @reports("the scores", plot="how often mentions of each score are right")
-@click.option("--fail-under", type=float, metavar="X",
-              help="Exit with 1 if the first metric of any predictions is below X.")
+@fails_under("the first metric of any predictions")
 @takes_values(TaskScoresConfig, StatisticsConfig)
 def command(step: CommandStep, gold: str, predictions: tuple[str, ...], reject: Reject,
             plot: Path | None, output: str, fail_under: float | None, **options: Any) -> None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from bmtools.errors import BmtoolsError, DataError
+from bmtools.errors import DataError, GateError
 from bmtools.io.jsonl import read_objects
 from bmtools.records import JsonObject
 
@@ -54,7 +54,7 @@ def check_regression(path: Path, reference: Sequence[JsonObject],
 
     Raises:
         DataError: the earlier scores were made in another way.
-        BmtoolsError: a checkpoint is below.
+        GateError: a checkpoint is below.
     """
     below = []
     for line in lines[:models]:
@@ -73,7 +73,7 @@ def check_regression(path: Path, reference: Sequence[JsonObject],
             below.append(f"{line['mrr']} of {line['model']}, expected at least {best['mrr']}, that "
                          f"of {best['model']}")
     if below:
-        raise BmtoolsError(f"mrr: found {'; '.join(below)} ({path})")
+        raise GateError(f"mrr: found {'; '.join(below)} ({path})")
 
 
 def check_bound(lines: Sequence[JsonObject], metric: str, at_least: float = -math.inf,
@@ -81,14 +81,14 @@ def check_bound(lines: Sequence[JsonObject], metric: str, at_least: float = -mat
     """Fail where a checkpoint's score is beyond a bound, or is not a number.
 
     Raises:
-        BmtoolsError: names the checkpoints and their scores.
+        GateError: names the checkpoints and their scores.
     """
     failed = [f"{line[metric]} of {line['model']}" for line in lines
               if not at_least <= line[metric] <= at_most]
     if failed:
         # All digits: a bound of 1/3 is above a score that was rounded to six.
         expected = f"at most {at_most:.15g}" if at_most < math.inf else f"at least {at_least:.15g}"
-        raise BmtoolsError(f"{metric}: found {', '.join(failed)}, expected {expected}")
+        raise GateError(f"{metric}: found {', '.join(failed)}, expected {expected}")
 
 
 def _way_of_scoring(line: JsonObject) -> str:

@@ -83,7 +83,8 @@ def test_a_score_below_the_bound_fails_but_is_printed(
         run: Callable[..., Any], model: Path, write_lines: Callable[..., Path]) -> None:
     path = write_lines("m.jsonl", *MASKINGS)
     outcome = run("score-mrr", "--model", model, path, "--fail-under", 0.5)
-    assert (outcome.code, outcome.records[0]["mrr"]) == (1, 0.375)
+    assert (outcome.code, outcome.records[0]["mrr"]) == (3, 0.375)
+    assert run("score-mrr", "--model", model, path, "--fail-under", 50).code == 2
     assert outcome.err == f"bmtools: mrr: found 0.375 of {model}, expected at least 0.5\n"
     assert run("score-mrr", "--model", model, path, "--fail-under", 0.375).code == 0
 

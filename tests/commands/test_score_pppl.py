@@ -88,6 +88,7 @@ def test_groups_and_variants(
     path = write_lines("s.jsonl", *({**one, "meta": {"year": year}} for one, year in
                                     zip(SENTENCES, (2019, 2020), strict=True)))
     [line] = run("score-pppl", "--model", model, path, "--by", "meta.year").records
+    assert run("score-pppl", "--model", model, path, "--fail-over", 1).code == 3
     years = line["by"]["meta.year"]
     assert set(years) == {"2019", "2020"}
     assert sum(year["tokens"] for year in years.values()) == line["tokens"]

@@ -72,7 +72,10 @@ def test_a_bound_fails(run: Run, gold: Path, write_found: Write, tmp_path: Path)
     outcome = run(*arguments, 0.99)
     [line] = map(json.loads, output.read_text().splitlines())
     assert (outcome.code, outcome.err) == (
-        1, f"bmtools: accuracy: found {line['accuracy']} of bio, expected at least 0.99\n")
+        3, f"bmtools: accuracy: found {line['accuracy']} of bio, expected at least 0.99\n")
+    percent = run(*arguments, 90)
+    assert percent.code == 2
+    assert "--fail-under: found 90, expected 1 or less, such as 0.9 for 90 %" in percent.err
 
 
 def test_rejected_predictions_are_missed(run: Run, gold: Path, write_found: Write,
