@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, Literal, cast, get_args
 
 from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.corpus.formats.texts.documents import (
@@ -38,6 +38,8 @@ WARC = (".warc",)
 _HTML_TYPES = ("text/html", "application/xhtml+xml")
 _LANG = re.compile(r"""<html\b[^>]{0,1000}?\s(?:xml:)?lang\s*=\s*["']?([A-Za-z]{2,3})\b""",
                    re.IGNORECASE)
+_Packing = Literal["all", "transfer", "none"]  # that is undone, most first
+_BEFORE_TAGS = b"\xef\xbb\xbf \t\r\n"
 _WHITE = re.compile(r"[ \t\r\n\f]+")
 _ENDS_OF_LINES = re.compile(r"(?<![ \t])[ \t]+$|^ (?=\S)|(?<=^- ) +", re.MULTILINE)
 _LICENCE_LINK = re.compile(r"""<link\b(?=[^>]{0,500}\brel=["']?license)[^>]{0,500}>""",
@@ -199,7 +201,7 @@ def _warc_page(record: WarcRecord, counts: Counter[str], place: str) -> JsonObje
     """Extract the page of a record; None, counted, where it is none.
 
     Raises:
-        DataError: the record is cut off, or its page is larger than a record may be.
+        DataError: the record is cut off, its page is damaged or larger than a record may be.
     """
     size = record.content_length
     if record.headers.get("WARC-Type") != "response":
@@ -207,31 +209,44 @@ def _warc_page(record: WarcRecord, counts: Counter[str], place: str) -> JsonObje
         _require_whole(record.consume(), size, record, place)
         return None
     if size > most_bytes():  # what is no page may be larger, and is not read
-        if _is_page(record, counts, place):
+        if _is_page(record, counts):
             check_record_size(size, place)
         return None
-    record.freeze()
-    _require_whole(record.content_length, size, record, place)
-    if not _is_page(record, counts, place):
-        return None
-    try:
-        content = record.reader.read(most_bytes() + 1)
-    except OSError as error:
-        raise DataError(f"{place}: found a response that cannot be read ({error})") from error
+    whole = record.reader.read()
+    _require_whole(len(whole), size, record, place)
+    for encoding in get_args(_Packing):  # some archives keep the head of packed pages
+        try:
+            own = _own_record(whole)
+            if not _is_page(own, counts, encoding):
+                return None
+            content = own.reader.read(most_bytes() + 1)
+        except OSError as error:
+            fault = error
+        else:
+            if encoding == "all" or content.lstrip(_BEFORE_TAGS).startswith(b"<"):
+                break
+    else:
+        raise DataError(f"{place}: found a response that cannot be read ({fault})") from fault
     check_record_size(len(content), place)
     if record.headers.get("WARC-Truncated"):
         counts["pages that the crawler cut off"] += 1
-    found = page(content, counts, record.http_charset, record.headers.get("WARC-Target-URI"))
+    found = page(content, counts, own.http_charset, record.headers.get("WARC-Target-URI"))
     crawled = filled(crawled=record.headers.get("WARC-Date"))
     return found and {**found, "meta": found.get("meta", {}) | crawled}
 
 
-def _is_page(record: WarcRecord, counts: Counter[str], place: str) -> bool:
+def _own_record(content: bytes) -> WarcRecord:
+    """Make a record of a response; faults in it do not end the archive that it comes from."""
+    from fastwarc.warc import WarcRecord
+
+    return WarcRecord.from_bytes(
+        b"WARC/1.0\r\nWARC-Type: response\r\nContent-Type: application/http\r\n"
+        b"Content-Length: %d\r\n\r\n%b" % (len(content), content))
+
+
+def _is_page(record: WarcRecord, counts: Counter[str], encoding: _Packing = "none") -> bool:
     """Read the head of an answer, and count it if it brought no HTML page."""
-    try:
-        record.parse_http(auto_decode="all")
-    except OSError as error:
-        raise DataError(f"{place}: found a response that cannot be read ({error})") from error
+    record.parse_http(auto_decode=encoding)
     kind = (record.http_content_type or "").partition(";")[0].strip().lower()
     if record.http_headers and record.http_headers.status_code != 200:
         counts["responses with a status other than 200 left out"] += 1

@@ -111,6 +111,26 @@ def test_pages_of_an_archive(write, pack) -> None:
                       "responses with a status other than 200 left out": 1,
                       "responses that are no HTML left out": 1}
 
+PACKED = "Content-Type: text/html\r\nContent-Encoding: "
+
+
+@pytest.mark.parametrize("head", ["gzip", "br", "zstd", "deflate", "x-gzip",
+                                  "gzip\r\nTransfer-Encoding: chunked"])
+def test_a_page_whose_head_names_a_packing_that_it_lacks_is_read(write, head: str) -> None:
+    name = write(warc(0, BODY) + warc(1, BODY, head=PACKED + head) + warc(2, BODY), "plain.warc")
+    pages = list(warc_records([name]))
+    assert [page["id"] for page in pages] == [f"urn:uuid:{number}" for number in range(3)]
+    assert len({page["text"] for page in pages}) == 1
+
+
+def test_a_damaged_response_is_rejected_and_does_not_end_the_archive(write) -> None:
+    rejected: list[RecordError] = []
+    damaged = b"\x1f\x8b" + BODY
+    name = write(warc(0, BODY) + warc(1, damaged, head=PACKED + "gzip") + warc(2, BODY), "bad.warc")
+    pages = list(warc_records([name], reject=rejected.append))
+    assert [page["id"] for page in pages] == ["urn:uuid:0", "urn:uuid:2"]
+    assert "found a response that cannot be read" in rejected[0].reason
+
 
 @pytest.mark.parametrize(("damaged", "told"), [
     (warc(1, BODY, length=len(BODY) + 200), "found no record of a WARC after"),
@@ -119,7 +139,7 @@ def test_pages_of_an_archive(write, pack) -> None:
     (warc(1, b"", "request", length=10**12), "expected 1000000000000; the file is cut off"),
     (warc(1, BODY).replace(b"Content-Length", b"Content-Leng"), "expected a Content-Length"),
     (b"plain text\n" * 99, "or this is no WARC"),
-    (warc(1, BODY, head="Content-Type: text/html\r\nContent-Encoding: gzip"), "cannot be read"),
+    (warc(1, b"\x1f\x8b" + BODY, head=PACKED + "gzip"), "cannot be read"),
     (warc(1, BODY).replace(b"WARC/1.0", b"WARC/1.0\r\nX: " + b"x" * 99999), "Maximum header")])
 def test_damage_is_one_line(write, damaged: bytes, told: str) -> None:
     name = write(warc(0, BODY) + damaged + warc(2, BODY), "bad.warc")
