@@ -7,10 +7,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from typing import NamedTuple
 
 from bmtools.io.sources import read_list
 from bmtools.text.case_folding import CASELESS, Folding
+from bmtools.text.languages import primary_language
 from bmtools.text.matching import Matcher
 from bmtools.text.word_lists import is_word
 from bmtools.translation.bilingual import read_pairs
@@ -19,6 +21,17 @@ from bmtools.translation.settings import TermConfig
 
 PLACEHOLDER = "[{}]"  # a footnote to Apertium, which keeps it
 LOST = "terms"
+# Endings of words that exchange for one another between numbers, and between genders.
+_NUMBERS = {
+    "en": ("- s es", "y ies", "is es", "us i", "um a", "a ae"),
+    "it": ("o i", "a e", "e i", "io i", "co ci chi", "go gi ghi", "ca che", "ga ghe"),
+    "es": ("- s es", "ón ones", "z ces"), "fr": ("- s x", "al aux"),
+    "pt": ("- s es", "ão ões", "m ns", "l is"), "de": ("- e en er es em n s",)}
+_GENDERS = {
+    "it": ("o a i e", "co ca ci chi che", "go ga gi ghi ghe"), "es": ("o a os as",),
+    "pt": ("o a os as",),
+    "fr": ("- e s es", "el elle els elles", "eux euse euses", "if ive ifs ives", "er ère ers ères",
+           "al ale aux ales", "en enne ens ennes", "gu guë gus guës")}
 
 
 class Term(NamedTuple):
@@ -28,11 +41,15 @@ class Term(NamedTuple):
         start: of it in the sentence.
         end: exclusive.
         target: what the translation must have; as it is in the sentence where that is protected.
+        inside: the same, inside a sentence.
+        language: whose inflected forms of the target count too; none of a protected term.
     """
 
     start: int
     end: int
     target: str
+    inside: str
+    language: str
 
 
 class TermFinder:
@@ -40,13 +57,20 @@ class TermFinder:
 
     Args:
         targets: translations of terms; one that stays as it is has none.
+        source: language of the terms, whose plurals and genders are found too.
+        target: language of the translations.
     """
 
-    def __init__(self, targets: Mapping[str, str]) -> None:
+    def __init__(self, targets: Mapping[str, str], source: str = "", target: str = "") -> None:
         folding = Folding(CASELESS)
-        self.fingerprint = f"{sorted(targets.items())}"
+        self.fingerprint = f"inflected {sorted(targets.items())}"
+        self._language = primary_language(target)
         folded = {folding.string(term): target for term, target in targets.items()
                   if is_word(folding, term)}
+        for term, translation in list(targets.items()):
+            for form in inflected_phrases(term, source) if translation else ():
+                if is_word(folding, form):
+                    folded.setdefault(folding.string(form), translation)
         self._targets = list(folded.values())
         self._matcher = Matcher(list(folded), folding) if folded else None
 
@@ -58,7 +82,8 @@ class TermFinder:
                                               strict=True):
                 own = sentences[text][start:end]
                 target = self._targets[word]
-                found[text].append(Term(start, end, _cased(target, own) if target else own))
+                found[text].append(Term(start, end, _cased(target, own), target, self._language)
+                                   if target else Term(start, end, own, own, ""))
         return [_apart(terms) for terms in found]
 
 
@@ -77,14 +102,41 @@ def _apart(terms: Sequence[Term]) -> list[Term]:
     return sorted(kept)
 
 
-def has_term(text: str, target: str) -> bool:
-    """Tell whether words stand in a text, without regard to case."""
-    return bool(_word_pattern(target).search(text))
+def inflected(word: str, language: str, least: int = 3) -> list[str]:
+    """List a word and its likely forms in the other number and gender.
+
+    Args:
+        word: of a term.
+        language: ISO 639-1; one without endings here has the word alone.
+        least: letters before an ending that changes the gender, which short words may not share.
+    """
+    code = primary_language(language)
+    endings = [(group.replace("-", "").split(" "), shortest)
+               for table, shortest in ((_NUMBERS, 3), (_GENDERS, least))
+               for group in table.get(code, ())]
+    return list(dict.fromkeys((word, *(
+        word[:len(word) - len(ending)] + other for group, shortest in endings for ending in group
+        if word.endswith(ending) and len(word) - len(ending) >= shortest for other in group))))
+
+
+def inflected_phrases(term: str, language: str) -> list[str]:
+    """List the forms of a term: of its last word in English, else of a term of one or two words."""
+    *before, last = term.split()
+    is_english = primary_language(language) == "en"
+    heads = [[word] if is_english else inflected(word, language, 5) for word in before]
+    return list(map(" ".join, product(*heads, inflected(last, language, 5)))) \
+        if is_english or len(before) < 2 else [term]
+
+
+def has_term(text: str, target: str, language: str = "") -> bool:
+    """Tell whether words stand in a text, without regard to case; in any form with a language."""
+    return bool(_word_pattern(target, language).search(text))
 
 
 @cache
-def _word_pattern(target: str) -> re.Pattern[str]:
-    words = r"\s+".join(map(re.escape, target.split()))
+def _word_pattern(target: str, language: str) -> re.Pattern[str]:
+    words = r"\s+".join(f"(?:{'|'.join(map(re.escape, inflected(word, language)))})"
+                        for word in target.split())
     before, after = (r"(?<![^\W_])" if target[0].isascii() else "",
                      r"(?![^\W_])" if target[-1].isascii() else "")
     return re.compile(before + words + after, re.IGNORECASE)
@@ -99,7 +151,7 @@ def load_terms(config: TermConfig, source: str, target: str) -> TermFinder:
     protected = dict.fromkeys((term for _, term in read_list(str(config.protect))), "") \
         if config.protect else {}
     glossary = dict(read_pairs(config.glossary, source, target)) if config.glossary else {}
-    return TermFinder({**protected, **glossary})
+    return TermFinder({**protected, **glossary}, source, target)
 
 
 class ProtectedTranslator(Layer):
@@ -139,7 +191,7 @@ class ProtectedTranslator(Layer):
         return found
 
     def _lost(self, terms: Sequence[Term], text: str) -> list[Term]:
-        return [term for term in terms if not has_term(text, term.target)]
+        return [term for term in terms if not has_term(text, term.target, term.language)]
 
 
 def _masked(sentence: str, terms: Sequence[Term]) -> str:
@@ -158,5 +210,9 @@ def _restored(text: str, terms: Sequence[Term]) -> str:
         if text.lower().count(placeholder.lower()) != 1:
             return ""
         start = text.lower().index(placeholder.lower())
-        text = text[:start] + term.target + text[start + len(placeholder):]
+        has_moved = not term.start and any(map(str.isalpha, text[:start]))
+        text = text[:start] + (term.inside if has_moved else term.target) \
+            + text[start + len(placeholder):]
+        if has_moved and term.inside != term.target:
+            text = text[:1].upper() + text[1:]
     return text

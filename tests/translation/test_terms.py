@@ -57,6 +57,44 @@ def test_terms_are_enforced_where_the_engine_lacks_them() -> None:
     assert translator.counts == {"terms": 3, "terms_enforced": 1}
 
 
+def test_forms_that_agree_are_kept_and_plurals_are_found() -> None:
+    finder = TermFinder({"chronic": "cronico", "drug": "farmaco", "therapy": "terapia",
+                         "BRCA1": ""}, "en", "it")
+    engine = Letters(lambda text: {"Chronic drugs.": "Malattie croniche, farmaci.",
+                                   "Other therapies.": "Altre cure.",
+                                   "Other [0].": "Altre [0]."}[text])
+    found = ProtectedTranslator(engine, finder).translate(["Chronic drugs.", "Other therapies."])
+    assert [one.text for one in found] == ["Malattie croniche, farmaci.", "Altre terapia."]
+    assert _found(finder, "BRCA1s, drugged") == []
+
+
+@pytest.mark.parametrize(("language", "target", "text"), [
+    ("it", "dolore toracico", "i dolori toracici"), ("it", "acuto", "forma acuta"),
+    ("es", "lesión crónica", "lesiones crónicas"), ("fr", "mental", "troubles mentaux"),
+    ("fr", "artériel", "tension artérielle"), ("pt", "lesão", "lesões"),
+    ("de", "chronisch", "bei chronischen"), ("en", "diagnosis", "diagnoses")])
+def test_a_term_stands_in_a_text_in_each_of_its_forms(
+        language: str, target: str, text: str) -> None:
+    assert has_term(text, target, language)
+    assert not has_term(text, target)
+    assert not has_term("medicinale testone", "medico", language)
+
+
+def test_a_term_of_another_gender_is_found_in_long_words_only() -> None:
+    assert _found(TermFinder({"testa": "head"}, "it", "en"), "il testo") == []
+    assert _found(TermFinder({"cronico": "chronic"}, "it", "en"), "forma cronica") == [
+        ("cronica", "chronic")]
+    assert _found(TermFinder({"testa": "head", "teste": "witness"}, "it", "en"), "teste") == [
+        ("teste", "witness")]
+
+
+def test_a_term_that_moves_away_from_the_begin_loses_its_capital() -> None:
+    engine = Letters(lambda text: text.replace("[0] diseases", "malattie [0]"))
+    finder = TermFinder({"chronic": "cronico"}, "en", "it")
+    [found] = ProtectedTranslator(engine, finder).translate(["Chronic diseases."])
+    assert found.text == "Malattie cronico."
+
+
 def test_a_sentence_whose_placeholder_comes_twice_is_flagged() -> None:
     drop = Letters(lambda text: "gene it is [0] [0]")
     translator = ProtectedTranslator(drop, TermFinder({"BRCA1": ""}))
