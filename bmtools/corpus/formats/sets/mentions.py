@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 from bmtools.corpus.formats.settings import MentionPairs
 from bmtools.corpus.formats.tally import LOST, MATCHED, MOVED, Tally
@@ -124,8 +125,10 @@ def locate(text: str, mentions: Sequence[Mention],
     """Find the spans of mentions, or the reason why one is not in the text.
 
     A mention that is not at its offset moves to the nearest occurrence that no other mention has,
-    in its own letters first and then in any case; a short one prefers whole words. White space at
-    the ends is removed. The parts of a discontinuous one move together, by a character or two.
+    in its own letters first and then in any case; a short one prefers whole words. Mentions with
+    the same offsets move together. White space at the ends is removed. The parts of a discontinuous
+    one move together, by a character or two. Offsets that all count UTF-16 units or bytes are
+    converted.
 
     Args:
         text: of the document.
@@ -133,17 +136,39 @@ def locate(text: str, mentions: Sequence[Mention],
         counts: counts those at their offset and those that moved.
     """
     found = [_at_offset(text, mention) for mention in mentions]
+    if any(isinstance(spans, str) for spans in found) and not text.isascii():
+        mentions, found = _in_code_points(text, mentions, found, counts)
+    moved: dict[tuple[object, ...], tuple[Span, ...] | str] = {}
     taken = {spans for spans in found if not isinstance(spans, str)}
     counts[MATCHED] += sum(not isinstance(spans, str) for spans in found)
     for number, mention in enumerate(mentions):
         if isinstance(found[number], str) and mention.text and mention.text.strip():
-            spans = _moved_parts(text, mention) if len(mention.spans) > 1 else \
+            key = (mention.spans, mention.text)
+            spans = moved[key] if key in moved else \
+                _moved_parts(text, mention) if len(mention.spans) > 1 else \
                 nearest(text, mention.text, mention.spans[0][0], taken)
-            found[number] = spans
+            found[number] = moved[key] = spans
             if not isinstance(spans, str):
                 counts[MOVED] += 1
                 taken.add(spans)
     return found
+
+
+def _in_code_points(
+        text: str, mentions: Sequence[Mention], found: list[tuple[Span, ...] | str],
+        counts: Counter[str]) -> tuple[Sequence[Mention], list[tuple[Span, ...] | str]]:
+    """Convert offsets to code points if all of a document are right in another unit."""
+    for unit, encoding, size in (("UTF-16 units", "utf-16-le", 2), ("bytes", "utf-8", 1)):
+        ends = accumulate((len(sign.encode(encoding, "surrogatepass")) // size for sign in text),
+                          initial=0)
+        points = {end: number for number, end in enumerate(ends)}
+        converted = [replace(one, spans=tuple((points.get(start, -1), points.get(end, -1))
+                                              for start, end in one.spans)) for one in mentions]
+        spans = [_at_offset(text, one) for one in converted]
+        if not any(isinstance(one, str) for one in spans):
+            counts[f"documents whose offsets count {unit}"] += 1
+            return converted, spans
+    return mentions, found
 
 
 def _at_offset(text: str, mention: Mention) -> tuple[Span, ...] | str:

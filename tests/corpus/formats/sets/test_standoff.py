@@ -72,6 +72,26 @@ def test_moved_mentions_take_different_occurrences(read) -> None:
     assert lost[0].content == "1\t2\t6\tasma\tD"
 
 
+def test_mentions_with_the_same_offsets_move_together(read) -> None:
+    record, = read("1|asma e asma, tosse\n", "1\t1\t5\tasma\tD\n1\t1\t5\tasma\tS\n1\t15\t20\t"
+                   "tosse\tD\n1\t15\t20\ttosse\tS\n")
+    assert marks(record) == [(0, "asma", "D"), (0, "asma", "S"), (13, "tosse", "D"),
+                             (13, "tosse", "S")]
+
+
+@pytest.mark.parametrize(("encoding", "size", "unit"), [
+    ("utf-16-le", 2, "UTF-16 units"), ("utf-8", 1, "bytes")])
+def test_offsets_in_another_unit_are_converted(read, encoding: str, size: int, unit: str) -> None:
+    text, lines = "😀😀😀 è asma, asma e asma 😀 tosse", []
+    for start in (6, 12, 19):
+        first = len(text[:start].encode(encoding)) // size
+        lines.append(f"1\t{first}\t{first + 4}\tasma\tD\n")
+    counts: Counter[str] = Counter()
+    record, = read(f"1|{text}\n", "".join(lines), counts=counts)
+    assert marks(record) == [(start, "asma", "D") for start in (6, 12, 19)]
+    assert +counts == {MATCHED: 3, f"documents whose offsets count {unit}": 1}
+
+
 def test_lost_mentions_are_counted_and_their_text_stays(read) -> None:
     counts: Counter[str] = Counter()
     lost: list[RecordError] = []
