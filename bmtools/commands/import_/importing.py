@@ -64,7 +64,7 @@ def _make_changes(_step: CommandStep, values: Values) -> None:
     from bmtools.text.abbreviations import read_abbreviations
 
     given = {key: values.pop(key) for key in ("lang", "source", "licence")}
-    if given["lang"] and not re.fullmatch(r"[A-Za-z]{2,3}([-_]\w+)*", given["lang"]):
+    if given["lang"] and not re.fullmatch(r"[A-Za-z]{2,3}([-_][^\W_]+)*", given["lang"]):
         raise click.UsageError(f"--lang: found {given['lang']!r}, expected a code of ISO 639, such "
                                "as it, en or pt-BR")
     values["changes"] = RecordChanges(

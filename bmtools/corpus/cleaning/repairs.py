@@ -59,7 +59,7 @@ _BOILERPLATE = {
 # Whole lines: C4's (Raffel et al. 2020, section 2.2: JavaScript, policies) and menus. Sentences
 # about these do not address a visitor, and tables of results have no entry of a menu.
 _NAVIGATION = re.compile(r"""
-    ^[ \t]*(?:
+    ^[ \t]*+(?:
           (?=[^\n]*\b(?:[Ee]nabled?|[Dd]isabled?|[Tt]urn(?:ed)?\ (?:on|off)|not\ support
              |[Yy]ours?|(?:[Dd]is)?[Aa]bilita\w*|[Aa]ttiva\w*|(?:[Dd]es)?[Hh]abilit\w*
              |(?:[Dd]és)?[Aa]ctiv[ae]\w*|(?:[Dd]e)?[Aa]ktivier\w*)\b)

@@ -71,11 +71,13 @@ def find_marks(text: str, brackets: str, count: int) -> tuple[str, list[Span | N
         the text without marks, and for each span its place there; None where a mark is missing.
     """
     opening, closing = map(re.escape, brackets)
-    number = r"(\d+)" if count > 1 else "()"
+    # Bounded: runs of blanks or digits would take quadratic time.
+    number, blanks = r"(\d{1,6})" if count > 1 else "()", r"\s{0,9}"
     clean, at = "", 0
     starts: dict[int, int] = {}
     found: list[Span | None] = [None] * count
-    for mark in re.finditer(rf"{opening}\s*{number}\s*|\s*{number}\s*{closing}", text):
+    for mark in re.finditer(
+            rf"{opening}{blanks}{number}\s*|{blanks}{number}{blanks}{closing}", text):
         clean += text[at:mark.start()]
         at = mark.end()
         which = int(mark[1] or mark[2] or 1) - 1

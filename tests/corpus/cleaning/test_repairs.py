@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 import re
+import time
 
 import pytest
 
@@ -129,3 +130,9 @@ def test_own_patterns() -> None:
     edited = repaired("Pag. 3 di 9\nIl cuore.", "white-space",
                       unwanted=[re.compile(r"^Pag\. \d+ di \d+$", re.MULTILINE)])
     assert (edited.text, edited.counts["remove"]) == ("Il cuore.", 1)
+
+
+def test_a_line_of_blanks_takes_no_quadratic_time() -> None:
+    started = time.monotonic()
+    repaired("Asma.\nHome\n" + 20_000 * " ", "navigation")
+    assert time.monotonic() - started < 5

@@ -1,6 +1,8 @@
 """Marks that are translated with the sentence, and marks whose places are scored."""
 
 
+import time
+
 import pytest
 
 from bmtools.translation.projection.markers import (
@@ -55,3 +57,11 @@ def test_the_clean_translation_is_kept(dictionary):
         ["cancro al seno avanzato"], [], [None, "febbri"], [None]]
     assert [len(call) for call in engine.calls] == [1, 1, 1]
     assert "A [{fault}]." in {one for call in engine.calls for one in call}
+
+
+@pytest.mark.parametrize(("filling", "count"), [(" ", 1), (" ", 2), ("1", 2)])
+def test_runs_of_blanks_and_digits_take_linear_time(filling: str, count: int) -> None:
+    text = "a" + 20_000 * filling + "b"
+    started = time.monotonic()
+    assert find_marks(text, "[]", count)[0] == text
+    assert time.monotonic() - started < 5
