@@ -41,7 +41,7 @@ from bmtools.tasks.settings import (
     grid_plans,
     uses_folds,
 )
-from bmtools.tasks.task import DEV, TEST, TRAIN, AnySplit, AnyTask, note_on_titles, unread_titles
+from bmtools.tasks.task import DEV, TEST, TRAIN, AnySplit, AnyTask, notes_on_sets
 from bmtools.training.distributed import (
     deterministic_algorithms,
     join_processes,
@@ -380,10 +380,11 @@ def _read(task: AnyTask, sources: Mapping[str, Iterable[Record]], reject: Reject
         ids = np.concatenate([np.zeros(0), *(item.ids for item in splits[name].inputs)])
         warn_of_unknown_tokens(str(model), int(np.count_nonzero(ids == unknown_id)), len(ids),
                                map(source_name, getattr(records, "names", ())))
-        titles = unread_titles(task, (example.record for example in splits[name].examples))
-        for note in [*splits[name].notes, *([note_on_titles(titles)] if titles else [])]:
+        for note in splits[name].notes:
             report({"note": f"{setting(name)}: {note}"})
         report({"split": name, **splits[name].counts})
+    for note in notes_on_sets(task, splits):
+        report({"note": note})
     if task.trained_head() is not None:
         report({"note": f"the output layer of {model} is trained further"})
     return splits

@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import combinations, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
@@ -19,6 +19,7 @@ from tokenizers import Encoding
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from bmtools.corpus.overlap import folded, text_key
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import CheckpointError, RecordError, Reject, count_of, refuse, setting
 from bmtools.models.architectures import max_tokens
@@ -347,6 +348,27 @@ def note_on_titles(titles: int) -> str:
     return (f"found {count_of(titles, 'titles')} of records, which this task does not read, "
             "because offsets count from the start of the text; to have titles read, put them into "
             "'text'")
+
+
+def notes_on_sets(task: AnyTask, splits: Mapping[str, AnySplit]) -> Iterator[str]:
+    """Say how many titles are not read, and how many texts each set shares with an earlier one.
+
+    Records with a question also have it in common; case and white space make no difference.
+    """
+    sets = {name: [example.record for example in one.examples] for name, one in splits.items()}
+    for name, records in sets.items():
+        if titles := unread_titles(task, records):
+            yield f"{setting(name)}: {note_on_titles(titles)}"
+    keys = {name: [hash((text_key(record), folded(record.get("question", ""))))
+                   for record in records] for name, records in sets.items()}
+    for first, second in combinations(keys, 2):
+        known = {*keys[first]}
+        if count := sum(key in known for key in keys[second]):
+            what = "scores on them are too good" if first == TRAIN else \
+                "these records also choose the epoch and the seed"
+            yield (f"{setting(second)}: {count} of {count_of(len(keys[second]), 'records')} have "
+                   f"the text of a record of {setting(first)}; {what}, and bmtools split "
+                   "--together texts makes sets without such records")
 
 
 def unseen_labels(counts: Mapping[str, int], known: Collection[str],

@@ -315,6 +315,18 @@ def test_forbidden_transitions_are_in_no_path() -> None:
     assert (crf.penalties[path[:, :-1], path[:, 1:]] == 0).all()
 
 
+def test_texts_that_sets_share_are_reported(encoder: Path, tmp_path: Path) -> None:
+    lines: list[dict[str, Any]] = []
+    own = [one.replace(text=f"{one['text']} {number}") for number, one in enumerate(RECORDS[:8])]
+    test = [own[7].replace(text=own[7]["text"] + "  "), own[1]]
+    finetune("ner", encoder, own[:4], own[4:], tmp_path / "tuned", test=test, seeds=1,
+             epochs=1, report=lines.append)
+    notes = [line["note"] for line in lines if "have the text of" in line.get("note", "")]
+    assert [note.partition(";")[0] for note in notes] == [
+        "test: 1 of 2 records have the text of a record of train",
+        "test: 1 of 2 records have the text of a record of dev"]
+
+
 def test_titles_of_training_sets_are_counted(encoder: Path, tmp_path: Path) -> None:
     lines: list[dict[str, Any]] = []
     titled = [record.replace(title="asma") for record in RECORDS[:4]]
