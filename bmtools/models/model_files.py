@@ -69,9 +69,12 @@ def _listed(directory: Path, name: str) -> list[Path]:
     index = directory / f"{name}.index.json"
     if not index.is_file():
         return []
-    paths = [directory / one
-             for one in sorted(set(read_object(index, _Index)["weight_map"].values()))]
-    for path in paths:
+    names = sorted(set(read_object(index, _Index)["weight_map"].values()))
+    paths = [directory / one for one in names]
+    for one, path in zip(names, paths, strict=True):
+        if Path(one).name != one:
+            raise CheckpointError(f"{index}: found {one!r}, expected names of files in its "
+                                  "directory; download it again")
         if not path.is_file():
             raise CheckpointError(f"{directory}: no {path.name}, which {index.name} lists; "
                                   "download it again")

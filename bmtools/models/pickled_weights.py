@@ -59,12 +59,13 @@ def read_pickle(path: Path) -> Any:
             safe_globals(allowed):
         try:
             return torch.load(path, map_location="cpu", weights_only=True)
-        except pickle.UnpicklingError as error:
+        except (pickle.UnpicklingError, RuntimeError) as error:
             found = _FORBIDDEN.search(str(error))
-            if found is None:
-                raise
+            if found is None and "weights_only" not in str(error):
+                raise  # else torch advises to set it to False, which runs the code
+            name = (found[1] or found[2]) if found else "an unknown pickle or TorchScript"
             raise CheckpointError(
-                f"{path}: found {found[1] or found[2]}, which is no weight and could run code, "
+                f"{path}: found {name}, which is no weight and could run code, "
                 "expected weights; nothing of it was run, look for safetensors of this "
                 "model") from error
 

@@ -234,6 +234,26 @@ def test_a_file_that_would_run_code_is_refused_in_one_line(tmp_path: Path, name:
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.parametrize("content", [b"(S'true'\nios\nsystem\n.", bytes(1000)])
+def test_advice_to_run_code_is_not_repeated(tmp_path: Path, content: bytes) -> None:
+    source = published(tmp_path / "old", random_bert())
+    (source / "pytorch_model.bin").write_bytes(content)
+    with pytest.raises(CheckpointError, match="could run code, expected weights") as caught:
+        convert(source, tmp_path / "new", casing="uncased")
+    assert "weights_only" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["../old/pytorch_model.bin", "/etc/passwd"])
+def test_an_index_that_names_files_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
+    published(tmp_path / "old", random_bert())
+    source = words_of(tmp_path / "new")
+    index = source / "pytorch_model.bin.index.json"
+    index.write_text(json.dumps({"weight_map": {"weight": name}}))
+    with pytest.raises(CheckpointError, match=re.escape(
+            f"{index}: found {name!r}, expected names of files in its directory")):
+        convert(source, tmp_path / "out", casing="uncased")
+
+
 UPPER = [*TOKENS[:-1], "Cuore"]
 
 
