@@ -12,6 +12,7 @@ from stat import S_IMODE
 
 from bmtools.errors import BmtoolsError, setting
 from bmtools.io.failures import WriteError, cannot_write, naming, reason, write_error
+from bmtools.io.json_files import NAME
 from bmtools.io.system import interruption, read_system, signals_deferred
 from bmtools.io.unfinished import (
     FINISHED,
@@ -125,6 +126,8 @@ def _set_permissions(partial: Path, target: Path) -> None:
         with suppress(PermissionError):
             for file in (partial, *partial.rglob("*")):
                 os.chown(file, owner.st_uid, owner.st_gid)
+    if (partial / NAME).is_file():
+        (partial / NAME).touch()  # a file that changes after its record is hashed again
 
 
 def _put_in_place(partial: Path, target: Path, path: Path) -> None:

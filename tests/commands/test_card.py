@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -237,3 +239,16 @@ def test_the_card_replaces_the_one_that_came_with_the_checkpoint(run: Any, chain
     assert done.code == 0, done.err
     assert "## Provenance" in readme.read_text() and "initialised" in readme.read_text()
     assert hash_directory(chain / "merged") == before
+
+
+def test_a_model_that_changed_has_one_hash_in_its_bill(run: Any, chain: Path,
+                                                       tmp_path: Path) -> None:
+    model = shutil.copytree(chain / "tagger", tmp_path / "tagger")
+    (model / "model.safetensors").write_bytes((chain / "pretrained/model.safetensors").read_bytes())
+    os.utime(model / "model.safetensors", (1e9, 1e9))
+    done = run("card", model, "--bom", tmp_path / "bom.json")
+    assert done.code == 0, done.err
+    component = json.loads((tmp_path / "bom.json").read_text())["components"][0]
+    found = hash_directory(model)
+    assert component["bom-ref"] == f"model:{found}" and component["version"] == found[:12]
+    assert record_of(model)["sha256"] not in (tmp_path / "bom.json").read_text()

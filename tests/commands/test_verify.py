@@ -77,6 +77,25 @@ def test_a_file_that_was_read_is_looked_at_though_another_has_its_bytes(
     assert run("verify", "others").code == 0, "made anew, by a record of its own"
 
 
+def test_a_changed_source_is_named_though_copies_of_it_are_above(run: Run, copy: Path) -> None:
+    below = copy / "a" / "b"
+    below.mkdir(parents=True)
+    for name in ("notes.txt", "raw.jsonl", "raw.jsonl.bmtools.json"):
+        shutil.copy(copy / name, below)
+    run("clean", below / "raw.jsonl", "--min-words", "3", "-o", below / "some.jsonl")
+    assert run("verify", below / "some.jsonl").code == 0
+    (below / "notes.txt").write_text("Altro.\n")
+    outcome = run("verify", below / "some.jsonl")
+    assert (outcome.code, differing(outcome)) == (1, {"a/b/notes.txt": "changed"})
+    assert "notes.txt" not in {line["path"] for line in outcome.records}
+    (below / "notes.txt").unlink()
+    (below / "raw.jsonl.bmtools.json").unlink()
+    assert run("verify", below / "some.jsonl").code == 0, "copies count where it is missing"
+    (below / "raw.jsonl").write_text("{}\n")
+    outcome = run("verify", below / "some.jsonl", "--search", copy)
+    assert (outcome.code, differing(outcome)) == (1, {"a/b/raw.jsonl": "changed"})
+
+
 def test_a_changed_byte_is_named_wherever_it_is(run: Run, copy: Path) -> None:
     files = [path.relative_to(copy) for path in sorted(copy.rglob("*")) if path.is_file()
              and path.name != "README.md" and not path.name.endswith("bmtools.json")]

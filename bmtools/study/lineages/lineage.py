@@ -187,7 +187,6 @@ class _Trace:
 
     def _find(self, id: str, role: str, step: JsonMapping, place: Path) -> Path | None:
         """Find content that a step read: by the records that are near, then by the names in its."""
-        named: Path | None = None
         if self._best(id) is None:
             for candidate in self._candidates(role, step, place):
                 self._read_records(candidate.parent)
@@ -195,9 +194,10 @@ class _Trace:
                     break
                 if _has(candidate, id):
                     return candidate
-                if self._takes_changed and candidate.name == _name(role, step):
-                    named = named or candidate
-        return self._found.get(id, named)
+                if self._takes_changed and candidate.name == _name(role, step) \
+                        and _hash_of(candidate) not in step.get("inputs", {}).values():
+                    return candidate  # changed; copies elsewhere do not count
+        return self._found.get(id)
 
     def _changed(self, path: Path) -> JsonMapping:
         return read_record(path) if self._takes_changed else {}
@@ -294,12 +294,16 @@ _hash = cache(hash_path)
 
 @cache
 def _valid_record(path: Path) -> JsonObject:
-    """Read a record; empty where it is of what has been replaced."""
+    """Read a record; empty where it is of what has been replaced.
+
+    Copies may keep an older time of their content, but not that of their status (`st_ctime`).
+    """
     record = read_record(path)
     if record:
         written = record_path(path).stat().st_mtime_ns
         files = [path / name for name in record.get("files", {})] if path.is_dir() else [path]
-        is_newer = any(not file.exists() or file.stat().st_mtime_ns > written for file in files)
+        is_newer = any(not file.exists() or max(
+            file.stat().st_mtime_ns, file.stat().st_ctime_ns) > written for file in files)
         return {} if is_newer and record.get("sha256") != _hash(path) else record
     return record
 
@@ -311,9 +315,13 @@ def relative(path: Path) -> Path:
 
 def _has(path: Path, id: str) -> bool:
     """Tell whether content has a hash; large files without a record are taken by their name."""
+    is_large = path.is_file() and path.stat().st_size > _MOST_HASHED_BYTES
+    return is_large or _hash_of(path, id) == id
+
+
+def _hash_of(path: Path, expected: str = "") -> str:
+    """Hash content; empty where it cannot be read."""
     try:
-        if path.is_dir():
-            return hash_path(path, id) == id
-        return path.stat().st_size > _MOST_HASHED_BYTES or _hash(path) == id
+        return _hash(path, expected) if path.is_dir() else _hash(path)
     except (BmtoolsError, OSError):
-        return False
+        return ""

@@ -59,8 +59,10 @@ def _content_lines(outputs: Sequence[Path],
         elif not node.path.exists():
             yield _line(Path(node.name), MISSING, node.id)
         else:
-            yield from list(_differences(node, node.path)) or [_line(Path(node.name), SAME)]
-            yield from _changed_twins(node.id, node.path, lineage)
+            twins = list(_changed_twins(node.id, node.path, lineage))
+            same = [_line(Path(node.name), SAME)] if node.record or not twins else []
+            yield from list(_differences(node, node.path)) or same
+            yield from twins
 
 
 def _node(path: Path) -> Node:
@@ -103,8 +105,8 @@ def _changed_twins(id: str, path: Path, lineage: Lineage) -> Iterator[JsonObject
     twins = {output.absolute().parent / edge.role for edge in lineage.edges
              if edge.parent == id and (output := outputs[edge.child])}
     for twin in sorted(twins - {path.absolute()}):
-        if twin.is_file() and read_record(twin).get("sha256") == id \
-                and (digest := _hash(twin, id)) != id:
+        if twin.is_file() and read_record(twin).get("sha256", id) == id \
+                and (digest := _hash(twin, id)) not in outputs:
             yield _line(relative(twin), CHANGED, id, digest)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -221,3 +222,18 @@ def test_a_damaged_record_is_none(make: Make, tmp_path: Path, damage: dict[str, 
     (message,) = [str(one.message) for one in warned]
     assert message.startswith(f"{tmp_path / 'out.bmtools.json'}: key ")
     assert message.endswith("; remove or restore it; until then it counts as no record")
+
+
+def test_a_file_put_in_place_with_its_older_time_is_another_one(make: Make,
+                                                                tmp_path: Path) -> None:
+    """As `cp -p` does, of a model and of a file."""
+    base = make("base", {}, {}, files={"config.json": sha256("base")})
+    text = make("text")
+    make("model", {"text": text}, {"model": base}, settings={"model": "base"})
+    assert not trace([tmp_path / "model"]).unresolved
+    for path in (tmp_path / "base" / "config.json", tmp_path / "text"):
+        path.write_text("older")
+        os.utime(path, (1e9, 1e9))
+    assert {node.id for node in trace([tmp_path / "model"]).unresolved} == {base, text}
+    [changed] = trace([tmp_path / "base"]).roots
+    assert changed == hash_directory(tmp_path / "base") != base
