@@ -8,7 +8,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from numbers import Integral, Real
+from os import PathLike
+from types import NoneType, UnionType
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 _UNPRINTABLE = {"Cc", "Cs", "Cn"}  # controls, halves of surrogate pairs, unassigned code points
 # Embeddings, overrides and isolates; the marks of one direction turn nothing.
@@ -155,6 +158,27 @@ def suggestion(found: str, known: Iterable[str]) -> str:
     names = list(known)
     listed = ", ".join(names) or "none"
     return did_you_mean(found, names) or f"expected {'one of ' * (len(names) > 1)}{listed}"
+
+
+_TYPES: dict[object, tuple[type | tuple[type, ...], str]] = {
+    int: (Integral, "a whole number"), float: (Real, "a number"), bool: (bool, "True or False"),
+    str: ((str, PathLike), "text")}
+
+
+def check_types(settings: object) -> None:
+    """Refuse numbers, texts and flags of another type; for `__post_init__` of dataclasses.
+
+    Raises:
+        ValueError: names the setting, what was found and what was expected.
+    """
+    for name, annotation in _type_hints(cast(type, type(settings))).items():
+        parts = get_args(annotation) if get_origin(annotation) is UnionType else (annotation,)
+        if parts[0] not in _TYPES:
+            continue
+        found, (types, expected) = getattr(settings, name), _TYPES[parts[0]]
+        is_right = isinstance(found, types) and isinstance(found, bool) == (parts[0] is bool)
+        shown = repr(found) if isinstance(found, str) else found
+        require(is_right or (found is None and NoneType in parts), name, shown, expected)
 
 
 def check_choices(settings: Any) -> None:

@@ -6,10 +6,28 @@ room has the same name.
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
 from typing import Any
+from warnings import catch_warnings
+
+_SET_BY_TORCH = "TORCHINDUCTOR_CACHE_DIR"
+
+
+@contextmanager
+def imports_undone() -> Iterator[None]:
+    """Restore what imports of libraries change: warning filters and a variable of torch."""
+    is_set = _SET_BY_TORCH in os.environ
+    with catch_warnings():
+        try:
+            yield
+        finally:
+            if not is_set:
+                os.environ.pop(_SET_BY_TORCH, None)
 
 
 class _Room(ModuleType):
@@ -25,7 +43,8 @@ class _Room(ModuleType):
         if name not in self._functions:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         module, _, function = self._functions[name].partition(":")
-        value = getattr(import_module(module), function or name)
+        with imports_undone():
+            value = getattr(import_module(module), function or name)
         setattr(self, name, value)
         return value
 

@@ -7,11 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar, dataclass_transform
 
-from bmtools.errors import check_choices, require
+from bmtools.errors import check_choices, check_types, require
 
 Value = TypeVar("Value")
 _BOUNDS = {"least": (operator.ge, "{} or more"), "above": (operator.gt, "above {}"),
            "most": (operator.le, "at most {}"), "below": (operator.lt, "less than {}")}
+
+
+class UnknownSettingError(ValueError, TypeError):
+    """A keyword that is no setting: a ValueError as for other settings, a TypeError for Python."""
 
 
 @dataclass_transform(frozen_default=True)
@@ -30,7 +34,8 @@ class Settings:
         dataclass(frozen=True)(cls)
 
     def __post_init__(self) -> None:
-        """Refuse values that a `Literal` does not list, and numbers beyond their bounds."""
+        """Refuse values of another type or not among the choices, and numbers out of bounds."""
+        check_types(self)
         check_choices(self)
         for one in fields(self):
             found, bounds = getattr(self, one.name), one.metadata.get("bounds", {})
@@ -63,13 +68,12 @@ def split_settings(settings: Mapping[str, object], *kinds: Any) -> list[Any]:
         an instance of each dataclass; fields without a keyword keep their defaults.
 
     Raises:
-        TypeError: a keyword that no dataclass has.
-        ValueError: a value out of range.
+        ValueError: a keyword that no dataclass has, or a value of another type or out of range.
     """
     known = [{field.name for field in fields(kind)} for kind in kinds]
     unknown = sorted(set(settings).difference(*known))
     if unknown:
-        raise TypeError(f"found {', '.join(unknown)}, expected some of "
-                        f"{', '.join(sorted(set().union(*known)))}")
+        raise UnknownSettingError(f"found {', '.join(unknown)}, expected some of "
+                                  f"{', '.join(sorted(set().union(*known)))}")
     return [kind(**{name: settings[name] for name in names & set(settings)})
             for kind, names in zip(kinds, known, strict=True)]

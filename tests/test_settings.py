@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+import numpy as np
 import pytest
 
-from bmtools.settings import Settings, option
+from bmtools.settings import Settings, option, split_settings
 
 
 class Paint(Settings, title="Paint"):
@@ -36,6 +37,22 @@ def test_numbers_beyond_their_bounds_are_refused(setting: dict[str, float], expe
     with pytest.raises(ValueError, match=f"^{expected}$"):
         Paint(**setting)  # type: ignore[arg-type]
     assert Paint(layers=0, gloss=1, grains=40).water is None
+
+
+@pytest.mark.parametrize(("setting", "expected"), [
+    ({"layers": 1.7}, "layers: found 1.7, expected a whole number"),
+    ({"layers": True}, "layers: found True, expected a whole number"),
+    ({"layers": "2"}, "layers: found '2', expected a whole number"),
+    ({"water": "x"}, "water: found 'x', expected a number"),
+    ({"gloss": None}, "gloss: found None, expected a number"),
+    ({"color": 3}, "color: found 3, expected text"),
+    ({"hue": 3}, "found hue, expected some of color, gloss, grains, layers, water")])
+def test_values_of_another_type_are_refused_as_others(setting: dict[str, object],
+                                                      expected: str) -> None:
+    with pytest.raises(ValueError, match=f"^{expected}$"):
+        split_settings(setting, Paint)
+    [paint] = split_settings({"layers": np.int64(3), "gloss": np.float32(0.5)}, Paint)
+    assert paint.layers == 3
 
 
 def test_a_field_described_again_keeps_its_place() -> None:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from bmtools.errors import DataError, RecordError, Reject, refuse, setting
+from bmtools.errors import DataError, RecordError, Reject, refuse, require, setting
 from bmtools.io.foreign import importer, not_utf8
 from bmtools.io.incomplete import refuse_incomplete
 from bmtools.io.record_size import to_end_of_line
@@ -336,7 +336,12 @@ def as_records(source: str | PathLike[str] | Iterable[Any],
     Args:
         source: name of a file, or an iterable of names, records or dictionaries.
         reject: receives bad records.
+
+    Raises:
+        ValueError: a table, or items of another kind.
     """
+    require(not hasattr(source, "columns"), "records", f"a {type(source).__name__}",
+            "files or dictionaries; frame.to_dict('records') of pandas gives them")
     for number, item in enumerate([source] if isinstance(source, str | PathLike) else source, 1):
         if isinstance(item, Record):
             yield item
@@ -345,4 +350,6 @@ def as_records(source: str | PathLike[str] | Iterable[Any],
             if passes_check(record, reject):
                 yield record
         else:
+            require(isinstance(item, str | PathLike), "records", repr(item),
+                    "files or dictionaries")
             yield from RecordReader([str(item)], reject, allow_empty=True)

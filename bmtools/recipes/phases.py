@@ -9,6 +9,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from numbers import Real
 from typing import TypeVar
 
 from bmtools.errors import setting, suggestion
@@ -57,8 +58,10 @@ class Phase:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[\w-]+", self.name):
             raise ValueError(f"name: found {self.name!r}, expected letters, digits, - and _")
+        if not isinstance(self.mixture, Mapping):
+            raise ValueError(f"mixture: found {self.mixture!r}, expected weights by name")
         for corpus, weight in self.mixture.items():
-            if not 0 <= weight < math.inf:
+            if not isinstance(weight, Real) or not 0 <= weight < math.inf:
                 raise ValueError(f"mixture: {corpus}: found {weight}, expected 0 or more")
         if self.mixture and not sum(self.mixture.values()):
             raise ValueError("mixture: found no weight above 0, expected one at least")

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import Identity
 
-from bmtools.errors import BmtoolsError, setting
+from bmtools.errors import BmtoolsError, require, setting
 from bmtools.io.system import usable_cores
 from bmtools.models.architectures import max_tokens
 from bmtools.models.checkpoint import (
@@ -192,10 +192,12 @@ def load_predictors(models: Models, config: InferenceConfig,
         whole: whether transformers' model itself is needed.
 
     Raises:
+        ValueError: no directory at all.
         CheckpointError: see `load_checkpoint`.
         BmtoolsError: the device is unknown or absent.
     """
     device = resolve_device(config.device)
     load = load_checkpoint if whole else load_for_inference
-    return [CheckpointPredictor(load(Path(path), device), config)
-            for path in ([models] if isinstance(models, str | PathLike) else models)]
+    paths = [models] if isinstance(models, str | PathLike) else [*models]
+    require(bool(paths), "models", "none", "one directory of a checkpoint or several")
+    return [CheckpointPredictor(load(Path(path), device), config) for path in paths]

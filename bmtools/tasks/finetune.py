@@ -90,8 +90,7 @@ def finetune(task: str, model: str | PathLike[str], train: RecordSource, dev: Re
         that did, if any.
 
     Raises:
-        TypeError: a setting that none of them has.
-        ValueError: a setting out of its range.
+        ValueError: a setting that none of them has, or a value of another type or out of range.
         BmtoolsError: data, checkpoint or directory that cannot be used.
     """
     load_task(task)

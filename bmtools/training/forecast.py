@@ -6,15 +6,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
+
+import torch
 
 from bmtools.data.batches import ScheduledBatches
 from bmtools.data.phase_lengths import epoch_size
 from bmtools.errors import Reject, setting
 from bmtools.io.provenance.manifest import is_finished, read_manifest
+from bmtools.lazy import imports_undone
 from bmtools.models.hardware import most_energy_kwh
 from bmtools.models.memory import GIB
 from bmtools.recipes.phases import Phase, Schedule
@@ -65,6 +68,28 @@ def run_to_end(plan: TrainingPlan, lines: Callable[..., Iterator[JsonObject]],
         on_report: called with each line but the last.
         dry_run: return a forecast instead.
     """
+    with _process_restored():
+        return _run_to_end(plan, lines, on_report, dry_run)
+
+
+@contextmanager
+def _process_restored() -> Iterator[None]:
+    """Restore torch's random state, warning filters and the logging of transformers."""
+    from transformers import logging
+
+    verbosity, shows_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
+    with imports_undone(), torch.random.fork_rng(devices):
+        try:
+            yield
+        finally:
+            logging.set_verbosity(verbosity)
+            if shows_bars:
+                logging.enable_progress_bar()
+
+
+def _run_to_end(plan: TrainingPlan, lines: Callable[..., Iterator[JsonObject]],
+                on_report: Callable[[JsonObject], None] | None, dry_run: bool) -> JsonObject:
     if not dry_run:
         if plan.resume and is_finished(plan.output, runs_directory(plan.output)):
             return describe(str(plan.output), read_manifest(plan.output))

@@ -351,3 +351,18 @@ def test_one_call_from_python_does_what_the_command_does(
     [line] = bmtools.scoring.pppl(records, str(models[0]), resamples=0)
     assert line["pppl"] == pytest.approx((4 / 3 * 4 * 4 / 3) ** (1 / 3), abs=1e-5)
     assert bmtools.scoring.pppl([path, path], models[0])[0]["sentences"] == 4
+
+
+def test_a_table_and_no_models_are_refused(known: Callable[..., CheckpointPredictor],
+                                           save: Callable[..., Path]) -> None:
+    class DataFrame(dict[str, list[str]]):
+        """A table as pandas has it, which iterates over its columns."""
+
+        columns = ("id", "text")
+
+    model = save(known({"il": 3}))
+    with pytest.raises(ValueError, match="models: found none, expected one directory"):
+        bmtools.scoring.pppl([{"id": "a", "text": "il"}], [])
+    for records, found in ((DataFrame(id=["a"], text=["il"]), "a DataFrame"), ([3], 3)):
+        with pytest.raises(ValueError, match=f"records: found {found}, expected files or dict"):
+            bmtools.scoring.pppl(records, model)

@@ -227,3 +227,22 @@ def test_launched_by_itself_or_by_accelerate_it_gives_the_losses_of_one(
     steps = sorted(found)[:20]
     assert [found[step] for step in steps] == pytest.approx(
         [expected[step] for step in steps], abs=1e-3)
+
+
+def test_a_run_from_python_leaves_the_process_as_it_was(corpus: Path, vocabulary: Path,
+                                                        tmp_path: Path) -> None:
+    """In a process of its own, where nothing is imported yet."""
+    code = f"""
+import os, warnings, torch, transformers
+def state():
+    return (torch.get_rng_state().tolist(), transformers.logging.get_verbosity(),
+            transformers.logging.is_progress_bar_enabled(), list(warnings.filters),
+            dict(os.environ))
+before = state()
+import bmtools.training
+bmtools.training.pretrain({str(corpus)!r}, {str(tmp_path / "m")!r}, architecture="bert-1x64",
+                          tokenizer={str(vocabulary)!r}, max_length=16, steps=2)
+assert state() == before
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

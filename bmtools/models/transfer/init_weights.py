@@ -114,8 +114,7 @@ def init_weights(base: str | Path, tokenizer: str | Path | None = None,
     Raises:
         BmtoolsError: a checkpoint, tokenizer, layer or record that cannot be used, no sentences,
             or an output directory that is not empty.
-        TypeError: an unknown setting.
-        ValueError: a setting out of range.
+        ValueError: an unknown setting, or a value of another type or out of range.
     """
     config, focus = split_settings(settings, TransferConfig, FocusConfig)
     if output is not None:
