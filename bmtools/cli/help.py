@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,50 @@ _TITLES = {
     "Messages": "quiet traceback help",
 }
 _LAST = ("Processes", "Settings from files", "Messages")
+# Names that other libraries and tools have for options, by the options of this one.
+_SYNONYMS = {
+    "learning-rate": "lr learning peak-lr max-lr",
+    "steps": "max-steps num-steps train-steps num-train-steps max-train-steps iterations max-iters",
+    "epochs": "num-train-epochs num-epochs max-epochs n-epochs train-epochs",
+    "batch-size": "train-batch-size eval-batch-size global-batch-size total-batch-size "
+                  "per-device-train-batch-size per-device-eval-batch-size per-gpu-train-batch-size",
+    "micro-batch-size": "per-device-train-batch-size per-device-batch-size device-batch-size "
+                        "per-gpu-train-batch-size gradient-accumulation-steps",
+    "max-length": "max-seq-length max-seq-len max-sequence-length max-len seq-len seq-length "
+                  "sequence-length block-size model-max-length",
+    "mask-rate": "mlm-probability mlm-prob masking-rate mask-prob mask-probability",
+    "schedule": "lr-scheduler lr-scheduler-type scheduler",
+    "warmup-ratio": "warmup warmup-proportion",
+    "optimizer": "optim",
+    "overwrite": "force f y yes overwrite-output-dir",
+    "device cpu": "cpu no-cuda use-cpu",
+    "device cuda": "cuda gpu use-cuda use-gpu",
+    "precision": "mixed-precision dtype torch-dtype amp",
+    "precision fp16": "fp16 half float16",
+    "precision bf16": "bf16 bfloat16",
+    "precision no": "fp32 float32",
+    "output": "output-dir output-file output-path out outfile save-dir save-to",
+    "model": "model-name-or-path model-name model-path model-dir checkpoint ckpt pretrained",
+    "tokenizer": "tokenizer-name tokenizer-name-or-path tokenizer-path tokenizer-dir",
+    "train": "train-file train-data training-file",
+    "dev": "validation-file dev-file eval-file valid-file validation valid",
+    "test": "test-file",
+    "seed": "random-seed random-state manual-seed",
+    "workers": "num-workers threads num-threads jobs num-proc num-jobs j "
+               "preprocessing-num-workers",
+    "processes": "nproc-per-node num-processes num-gpus gpus n-gpu nproc",
+    "shard": "fsdp deepspeed",
+    "resume": "resume-from-checkpoint continue",
+    "patience": "early-stopping-patience early-stopping",
+    "size": "vocab-size vocabulary-size",
+    "uncased": "do-lower-case lowercase lower-case lower",
+    "lang": "language",
+    "source-lang": "src-lang source-language src",
+    "target-lang": "tgt-lang target-language tgt",
+    "beam-size": "num-beams beams beam",
+    "traceback": "debug",
+}
+_NEAR_OPTION = 0.75
 _FILES_ARE = "Records as JSON Lines, plain, .gz or .zst; none or - means stdin."
 _TOPICS = ("records", "pipelines", "masking", "phases", "checkpoints", "devices", "completion")
 
@@ -253,6 +298,23 @@ def meant(name: str, known: Sequence[str]) -> str:
     """Name the command that was meant, or all where they are few, to end a message."""
     said = suggestion(name, known) if len(known) <= _MOST_NAMES else did_you_mean(name, known)
     return said and f"; {said}"
+
+
+def meant_options(name: str, known: Collection[str]) -> list[str]:
+    """Return the options that were meant: by names in other libraries, otherwise by letters.
+
+    Args:
+        name: as it was found.
+        known: names of options, with `-` inside and no dashes before.
+
+    Returns:
+        known names, some with a value behind: `device cpu`.
+    """
+    plain = name.lower().lstrip("-").replace("_", "-")
+    return [plain] if plain in known else [
+        ours for ours, others in _SYNONYMS.items()
+        if plain in others.split() and ours.split()[0] in known
+    ] or difflib.get_close_matches(plain, known, 1, _NEAR_OPTION)
 
 
 def write_help_text(text: str | None, examples: Iterable[str],

@@ -15,7 +15,7 @@ from contextlib import suppress
 import click
 
 from bmtools import __version__
-from bmtools.cli.help import DocumentedCommand, Group, write_rows
+from bmtools.cli.help import DocumentedCommand, Group, meant_options, write_rows
 from bmtools.cli.origins import message_by_origin
 from bmtools.cli.streams import (
     ended_by_signals,
@@ -25,7 +25,7 @@ from bmtools.cli.streams import (
     warnings_as_lines,
 )
 from bmtools.distributed import SUPERVISED
-from bmtools.errors import BmtoolsError, GateError, did_you_mean, settings_spelled_as_flags
+from bmtools.errors import BmtoolsError, GateError, settings_spelled_as_flags
 from bmtools.io.failures import not_permitted, not_utf8_name
 from bmtools.io.system import Ended
 
@@ -77,6 +77,7 @@ _SECONDS_FOR_OTHERS = 1.0
 # Titles of the list of commands, each before its first one.
 _STAGES = {"import": "Text", "build-vocab": "Vocabulary", "recipe": "Models",
            "score-tasks": "Scores", "help": "Help"}
+_MOST_NAMES = 10  # that a message lists
 _GROUPS = ("import", "export", "recipe", "finetune")
 
 
@@ -225,13 +226,21 @@ def _usage_message(error: click.UsageError) -> str:
         return message
     if not isinstance(error, click.NoSuchOption) or error.ctx is None:
         return error.format_message()
-    key = error.option_name.removeprefix("--").replace("-", "_")
-    if isinstance(error.ctx.command, DocumentedCommand) and key in error.ctx.command.set_keys():
-        return f"{error.message.removesuffix('.')}; expected --set {key}=VALUE"
-    known = [name for option in error.ctx.command.get_params(error.ctx)
-             for name in (*option.opts, *option.secondary_opts) if name.startswith("--")]
-    meant = did_you_mean(error.option_name, known)
-    return f"{error.message.removesuffix('.')}{meant and f'; {meant}'}"
+    command, message = error.ctx.command, error.message.removesuffix(".")
+    if isinstance(command, click.Group):
+        names = command.list_commands(error.ctx)
+        listed = f": {', '.join(names)}" if len(names) <= _MOST_NAMES else ""
+        return f"{message}; expected a command before options{listed}"
+    keys = command.set_keys() if isinstance(command, DocumentedCommand) else []
+    flags = {key.replace("_", "-"): f"--set {key}=VALUE" for key in keys} | {
+        name.removeprefix("--"): name for option in command.get_params(error.ctx)
+        for name in (*option.opts, *option.secondary_opts) if name.startswith("--")}
+    options = [one.replace(name := one.split()[0], flags[name], 1)
+               for one in meant_options(error.option_name, flags)]
+    if any("=" in one for one in options):
+        return f"{message}; expected {' or '.join(options)}"
+    listed = " or ".join(map(repr, options))
+    return f"{message}; did you mean {listed}?" if options else message
 
 
 def _print_error(message: str, code: int) -> int:

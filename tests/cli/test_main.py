@@ -101,3 +101,27 @@ def test_what_may_not_be_looked_at() -> None:
     assert message_and_code(PermissionError(13, "Permission denied", "gone/model")) == (
         "gone/model: permission denied; ask the owner of gone, or name another place", 1)
     assert message_and_code(PermissionError("no")) == ("no", 1)
+
+
+@pytest.mark.parametrize(("command", "option", "hint"), [
+    ("pretrain", "--lr", "did you mean '--learning-rate'?"),
+    ("pretrain", "--max-steps", "did you mean '--steps'?"),
+    ("pretrain", "--max_steps", "did you mean '--steps'?"),
+    ("pretrain", "--per_device_train_batch_size",
+     "did you mean '--batch-size' or '--micro-batch-size'?"),
+    ("pretrain", "--force", "did you mean '--overwrite'?"),
+    ("pretrain", "--cpu", "did you mean '--device cpu'?"),
+    ("pretrain", "--fp16", "did you mean '--precision fp16'?"),
+    ("pretrain", "--bf16", "did you mean '--precision bf16'?"),
+    ("pretrain", "--lr-scheduler-type", "expected --set schedule=VALUE."),
+    ("pretrain", "--learning-rat", "did you mean '--learning-rate'?"),
+    ("clean", "--device", ""), ("clean", "--cpu", ""), ("clean", "--frobnicate", ""),
+    ("finetune", "--model", "expected a command before options: ner, pico,"),
+    ("import", "--lang", "expected a command before options."),
+])
+def test_unknown_options_are_answered_by_meaning(run: Run, command: str, option: str,
+                                                 hint: str) -> None:
+    outcome: Any = run(command, option, "x")
+    start = f"bmtools: No such option {option!r}"
+    assert outcome.code == 2
+    assert outcome.err.startswith(f"{start}; {hint}" if hint else f"{start}. See "), outcome.err
