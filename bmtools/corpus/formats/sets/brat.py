@@ -49,7 +49,7 @@ def brat_records(names: Iterable[str], tally: Tally) -> Iterator[Record]:
                                                               _ANNOTATION))
     for stem, group in groupby(contents, key=lambda pair: pair[0][
             :pair[0].rindex(member_ending(pair[0]))]):
-        files = {member_ending(name): (name, content) for name, content in group}
+        files = {member_ending(name).lower(): (name, content) for name, content in group}
         if _TEXT not in files:
             raise DataError(f"{source_name(files[_ANNOTATION][0])}: found no {_TEXT} beside it, "
                             "expected the text that is annotated")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from bmtools.corpus.formats.sets.mentions import Arc, Mention, Span, annotated
+from bmtools.corpus.formats.sets.mentions import REPEATED, Arc, Mention, Span, annotated
 from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.corpus.xml_stream import xml_elements
 from bmtools.errors import DataError, RecordError
@@ -24,6 +24,7 @@ _TEXT, _CONCEPT, _RELATION, _ASSERTION = ".txt", ".con", ".rel", ".ast"
 _WHERE = r'c="(.*)" (\d{1,9}):(\d{1,9}) (\d{1,9}):(\d{1,9})'
 _CONCEPTS = re.compile(rf'{_WHERE}\|\|t="([^"]*)"(?:\|\|a="([^"]*)")?')
 _RELATIONS = re.compile(rf'{_WHERE}\|\|r="([^"]*)"\|\|{_WHERE}')
+_HEADS = {"Tr": "treatment", "Te": "test", "PI": "problem"}  # of relations, by their types
 _ROOTS = ("ClinicalNarrativeTemporalAnnotation", "deIdi2b2", "root")
 
 
@@ -69,17 +70,27 @@ def _record_2010(stem: str, files: dict[str, tuple[str, str]], tally: Tally) -> 
         start += len(line) + 1
     assertions = {_position(match): match[7]
                   for _, match, _ in _matches(files, _ASSERTION, _CONCEPTS, tally)}
-    ids: dict[Position, str] = {}
-    mentions = []
+    ids: dict[Position, dict[str, str]] = {}  # by type, as concepts may share a position
+    mentions: list[Mention] = []
     for place, match, line in _matches(files, _CONCEPT, _CONCEPTS, tally):
         position = _position(match)
-        identity = ids.setdefault(position, f"T{len(ids) + 1}")
+        of_type = ids.setdefault(position, {})
+        if match[6] in of_type:
+            tally.counts[REPEATED] += 1
+            continue
+        identity = of_type[match[6]] = f"T{len(mentions) + 1}"
         more = {"assertion": assertions[position]} if assertions.get(position) else {}
         mentions.append(_mention_2010(match, text, tokens, identity, more, place, line))
-    arcs = [Arc(ids.get(_position(match), match[1]), ids.get(_position(match, 7), match[7]),
+    arcs = [Arc(_concept(ids.get(_position(match), {}), _HEADS.get(match[6][:2], ""), match[1]),
+                _concept(ids.get(_position(match, 7), {}), "problem", match[7]),
                 match[6], {}, place, line)
             for place, match, line in _matches(files, _RELATION, _RELATIONS, tally)]
     return annotated(stem, text, mentions, arcs, tally, name)
+
+
+def _concept(ids: dict[str, str], kind: str, mention: str) -> str:
+    """Return the id of the concept of a type at a position, else of the first there."""
+    return ids.get(kind) or next(iter(ids.values()), mention)
 
 
 def _matches(files: dict[str, tuple[str, str]], ending: str, pattern: re.Pattern[str],

@@ -133,3 +133,10 @@ def test_the_ddi_corpus(data: Path, tmp_path: Path) -> None:
         else:
             assert sorted(written.decode().split("\n")) == sorted(
                 line.rstrip() for line in path.read_text("utf-8").split("\n"))
+
+
+def test_endings_in_capitals_are_read(tmp_path: Path) -> None:
+    (tmp_path / "C.TXT").write_text("asma")
+    (tmp_path / "C.ANN").write_text("T1\tD 0 4\tasma\n")
+    record, = brat_records([str(tmp_path)])
+    assert [one["text"] for one in record["entities"]] == ["asma"]

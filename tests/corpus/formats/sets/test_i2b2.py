@@ -74,6 +74,17 @@ def test_concepts_assertions_and_relations(folder: Path) -> None:
     assert +counts == {MATCHED: 3}
 
 
+def test_concepts_that_share_a_position_have_ids_of_their_own(tmp_path: Path) -> None:
+    for ending, lines in (("txt", "fever"), ("con", 'c="fever" 1:0 1:0||t="test"\n'
+                          'c="fever" 1:0 1:0||t="problem"\nc="fever" 1:0 1:0||t="test"\n'),
+                          ("rel", 'c="fever" 1:0 1:0||r="TeRP"||c="fever" 1:0 1:0\n')):
+        (tmp_path / f"1.{ending}").write_text(lines)
+    record, = checked(i2b2_2010_records([str(tmp_path)]))
+    assert [(one["id"], one["type"]) for one in record["entities"]] == [
+        ("T1", "test"), ("T2", "problem")]
+    assert record["relations"] == [{"head": "T1", "tail": "T2", "type": "TeRP"}]
+
+
 def test_wrong_positions_and_absent_concepts(folder: Path) -> None:
     (folder / "concept/1.con").write_text('c="aspirin" 9:8 9:8||t="treatment"\n'
                                           'c="zinc" 2:1 2:1||t="treatment"\n')
