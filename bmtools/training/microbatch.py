@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from bmtools.data.masking.corruption import IGNORED
-from bmtools.distributed import local_world_size, shard_processes
+from bmtools.distributed import shard_processes
 from bmtools.errors import BmtoolsError, setting
 from bmtools.models.memory import GIB, MemoryTracker, keep_freed_memory, resident_bytes
 from bmtools.models.sizes import STATE_COPIES
@@ -76,27 +76,27 @@ def fit_micro_batches(plan: TrainingPlan, trainer: Trainer, packed: bool,
 
 
 def require_memory(plan: TrainingPlan, trainer: Trainer, packed: bool, memory_bytes: int) -> None:
-    """Refuse whole batches beyond the memory of a processor; all processes take part.
+    """Refuse whole batches beyond the memory of a processor, in a run of one process.
 
     A micro-batch or a memory limit that was given is trusted. The micro-batch is not fitted
     unasked: a resumed run would get another one, and with it other roundings.
 
     Args:
         plan, trainer, packed: as for `fit_micro_batches`.
-        memory_bytes: that the processes of this machine share.
+        memory_bytes: of this machine, as far as the process may use it.
 
     Raises:
         BmtoolsError: names the micro-batch that fits.
     """
     settings, accelerator = plan.optimization, trainer.accelerator
-    if accelerator.device.type != "cpu" or settings.micro_batch_size or settings.memory_gib:
+    if accelerator.device.type != "cpu" or settings.micro_batch_size or settings.memory_gib \
+            or accelerator.num_processes > 1:  # passes apart confuse DDP's sums of gradients
         return
-    limit = memory_bytes / local_world_size()
+    limit = float(memory_bytes)
     for phase in plan.config.phases:
-        memory = StepMemory(plan, trainer, phase, packed, accelerator.num_processes, limit)
-        share = phase.batch.batch_size // accelerator.num_processes
-        own = torch.tensor([memory.sequences_within(limit)])
-        if not (fitting := int(accelerator.gather(own).min())):
+        memory = StepMemory(plan, trainer, phase, packed, 1, limit)
+        share = phase.batch.batch_size
+        if not (fitting := memory.sequences_within(limit)):
             memory.require_one(phase, limit)
         if fitting < share:
             raise BmtoolsError(

@@ -56,7 +56,7 @@ def with_annotations(record: dict[str, Any]) -> dict[str, Any]:
     return {**record, "text_pair": text, "label": "heart" if is_heart else "other",
             "labels": ["heart"] * is_heart, "score": len(text) / 10, "question": "Chi?",
             "answers": [{"text": text[:first], "start": 0}],
-            "entities": [{"id": "T1", "start": 0, "end": first, "type": "ORGAN"},
+            "entities": [{"id": "T1", "start": 0, "end": first, "type": "DIS"},
                          {"id": "T2", "start": last, "end": len(text) - 1, "type": "PLACE"}],
             "relations": [{"head": "T1", "tail": "T2", "type": "NEAR"}] * is_heart}
 

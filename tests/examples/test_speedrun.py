@@ -78,6 +78,12 @@ def shorten(source: Path, target: Path, copy_lines: Any, copy_entries: Any) -> N
         copy_entries(source, target, 1)
     elif source.suffix == ".json":
         shutil.copy(source, target)
+    elif source.name.endswith("_annotations.txt"):
+        corpus = source.with_name(source.name.replace("annotations", "corpus")).read_text("utf-8")
+        kept = {line.partition("|")[0] for line in corpus.splitlines()[:5]}
+        target.write_text("".join(
+            line for line in source.read_text("utf-8").splitlines(keepends=True)
+            if line.partition("\t")[0] in kept), "utf-8")
     elif source.suffix == ".gz":
         copy_lines(source, target, 9)
     else:
