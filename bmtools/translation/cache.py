@@ -9,7 +9,7 @@ never find a stale one. What is stored is final: checked, with its flags and its
 from __future__ import annotations
 
 import os
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -30,6 +30,7 @@ CREATE TABLE IF NOT EXISTS runs
     (id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, translated INTEGER NOT NULL DEFAULT 0,
      counts TEXT NOT NULL DEFAULT '{}');
 """
+_MOST_KNOWN = 100_000
 _MOST_WAITING = 10_000
 _decode = msgspec.msgpack.Decoder(Translation).decode
 _encode = msgspec.msgpack.Encoder().encode
@@ -113,7 +114,7 @@ class SentenceBatches:
     The batches depend on the order of the sentences alone. A cached batch is cached whole, so those
     of an interrupted run go on where it was, and an engine in whose arithmetic the neighbours of a
     sentence take part gives the same translations as without interruption. Sentences that an
-    earlier run could not translate are tried again.
+    earlier run could not translate are tried again. Memory holds the newest translations.
 
     Args:
         translator: of batches; a batch's translations depend on the batch alone.
@@ -130,6 +131,7 @@ class SentenceBatches:
         self._cache = cache
         self._size = translator.batch_sentences
         self.translated, self._counted = cache.counts()
+        self._known: OrderedDict[str, CachedTranslation] = OrderedDict()
         self._numbers: dict[str, int] = {}  # of the batches of sentences that are under way
         self._new: list[str] = []
         self._waiting = 0  # texts since the first of them
@@ -158,11 +160,18 @@ class SentenceBatches:
             self._collect()
 
     def _is_new(self, sentence: str) -> bool:
-        found = self._cache.get(sentence)
-        return found is None or bool(found.is_earlier and found.translation.fault)
+        found = None if sentence in self._known else self._cache.get(sentence)
+        if found and not (found.is_earlier and found.translation.fault):
+            self._remember(sentence, found)
+        return sentence not in self._known
+
+    def _remember(self, sentence: str, found: CachedTranslation) -> None:
+        self._known[sentence] = found
+        if len(self._known) > _MOST_KNOWN:
+            self._known.popitem(last=False)
 
     def __getitem__(self, sentence: str) -> CachedTranslation:
-        found = self._cache.get(sentence)
+        found = self._known.get(sentence) or self._cache.get(sentence)
         if found is None:
             raise KeyError(sentence)
         return found
@@ -183,6 +192,7 @@ class SentenceBatches:
         translations = wait()
         self._cache.put(sentences, translations, self.counts())
         self.translated += len(sentences)
-        for sentence in sentences:
+        for sentence, translation in zip(sentences, translations, strict=True):
+            self._remember(sentence, CachedTranslation(translation, False))
             del self._numbers[sentence]
         self.completed += 1
