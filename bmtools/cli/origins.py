@@ -5,17 +5,19 @@ from __future__ import annotations
 import difflib
 import os
 import re
-import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
 from bmtools.cli.help import Group, long_name
 from bmtools.errors import DataError, did_you_mean, suggestion
-from bmtools.records import JsonObject
+
+if TYPE_CHECKING:
+    from bmtools.records import JsonObject
 
 _CONFIG = "bmtools.cli.origins.config"
 _READABLE = (
@@ -137,6 +139,8 @@ def _tables(content: JsonObject, header: tuple[str, ...] = ()) -> Iterator[
 
 def _lines(text: str) -> dict[tuple[str, ...], int]:
     """Return the numbers of the lines of headers and keys by their path in a TOML file."""
+    import tomllib
+
     lines: dict[tuple[str, ...], int] = {}
     header: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
