@@ -30,7 +30,9 @@ from bmtools.statistics.settings import StatisticsConfig
 _RELATIVE_ERROR = 1e-13  # variance below this share of the squares is rounding
 
 Measure = Callable[[np.ndarray], Values]
-"""Computes metrics from totals of counts, (draws, ...), or from weights of documents."""
+"""Computes metrics from totals of counts, (draws, ...)."""
+Exchange = Callable[[np.ndarray], tuple[Values, Values]]
+"""Computes the metrics of both samples from (draws, documents), 1 for exchanged documents."""
 _ROUNDING = 1e-10  # of a difference: far more than sums lose, far less than models differ by
 
 
@@ -55,13 +57,16 @@ class Sample:
         """Compute the metrics of documents that count as often as (draws, documents) weights."""
         return self.measure(np.tensordot(weights, self.counts, 1))
 
-    def exchange(self, other: Sample) -> Measure:
-        """Make the function that computes the metrics with some documents of another sample.
+    def exchange(self, other: Sample) -> Exchange:
+        """Make the function that computes the metrics of two samples after exchanges."""
+        own, others = self.counts.sum(axis=0), other.counts.sum(axis=0)
+        changes = other.counts - self.counts
 
-        Its argument is (draws, documents), 1 for those of the other one and 0 for one's own.
-        """
-        totals, changes = self.counts.sum(axis=0), other.counts - self.counts
-        return lambda weights: self.measure(totals + np.tensordot(weights, changes, 1))
+        def measure(weights: np.ndarray) -> tuple[Values, Values]:
+            moved = np.tensordot(weights, changes, 1)
+            return self.measure(own + moved), other.measure(others - moved)
+
+        return measure
 
     def metrics(self) -> dict[str, float]:
         """Compute the metrics of all documents."""
@@ -90,14 +95,15 @@ class PairSample(Sample):
         return {"pearson": pearson(gold, predicted, weights[:, owners]),
                 "spearman": spearman(gold, predicted, weights[:, owners])}
 
-    def exchange(self, other: Sample) -> Measure:
-        """Make the function that computes the metrics with some documents of another sample."""
+    def exchange(self, other: Sample) -> Exchange:
+        """Make the function that computes the metrics of two samples after exchanges."""
         assert isinstance(other, PairSample)
         gold, predicted, owners = (np.concatenate(both) for both in zip(
             self.items, other.items, strict=True))
         owners[len(self.items[2]):] += self.documents
         joined = PairSample(gold, predicted, owners, self.documents + other.documents)
-        return lambda weights: joined.measure_weighted(np.hstack([1 - weights, weights]))
+        return lambda weights: (joined.measure_weighted(np.hstack([1 - weights, weights])),
+                                joined.measure_weighted(np.hstack([weights, 1 - weights])))
 
 
 class Estimate(NamedTuple):
@@ -215,17 +221,15 @@ def _p_values(first: Sequence[Sample], second: Sequence[Sample],
     [units] = np.nonzero(_counted([first, second]))
     if not settings.resamples or len(units) < 2:
         return {}
-    pairs = [*(zip(first, second, strict=True) if len(first) == len(second)
-               else product(first, second))]
-    lefts = [one.exchange(other) for one, other in pairs]
-    rights = [other.exchange(one) for one, other in pairs]
+    pairs = zip(first, second, strict=True) if len(first) == len(second) \
+        else product(first, second)
+    exchanges = [one.exchange(other) for one, other in pairs]
     documents = first[0].documents
 
     def differences(exchanged: np.ndarray) -> Values:
         weights = np.zeros((len(exchanged), documents))
         weights[:, units] = exchanged
-        left, right = (_average([measure(weights) for measure in side])
-                       for side in (lefts, rights))
+        left, right = map(_average, zip(*(measure(weights) for measure in exchanges), strict=True))
         return {name: values - right[name] for name, values in left.items()}
 
     sizes = [_mean(seeds, np.ones((1, documents))) for seeds in (first, second)]
