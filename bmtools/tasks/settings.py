@@ -81,6 +81,11 @@ class NerConfig(LabelConfig, title="Named entity recognition"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require(self.merge_types == self.merge_types.strip(), "merge_types",
+                repr(self.merge_types), "a name without spaces around it")
+        listed = [name.strip() for name in self.types.split(",")] if self.types else []
+        require(all(listed) and len(set(listed)) == len(listed), "types", repr(self.types),
+                "different names, such as Chemical,Disease")
         require(self.head_size % 2 == 0, "head_size", self.head_size, "an even number")
         for name, needed in (("loss", "cross-entropy"), ("class_weights", "none"),
                              ("label_pieces", "first")):
@@ -166,6 +171,8 @@ class RelationsConfig(LabelConfig, title="Relation extraction"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require(bool(self.no_relation_label), "no_relation_label", repr(self.no_relation_label),
+                "a name")
         require(len(self.placeholders.split()) in (0, 2, 3), "placeholders",
                 repr(self.placeholders), "names of head and tail, such as '@CHEMICAL$ @GENE$'")
         require(len(self.markers.split()) == 4, "markers", repr(self.markers),
@@ -200,6 +207,8 @@ class SimilarityConfig(TaskConfig, title="The similarity of two texts"):
 
 # Defaults of fine-tuning where they differ from those of pretraining.
 FINETUNE_DEFAULTS = {"learning_rate": 5e-5, "dropout": 0.1}
+_DIGITS = 11  # of a seed; one with more is too large in any case
+_SHOWN = 60  # characters of a wrong value in a message
 
 
 class FinetuneConfig(Settings, title="Length and number of fine-tuning runs"):
@@ -227,8 +236,8 @@ class FinetuneConfig(Settings, title="Length and number of fine-tuning runs"):
     def __post_init__(self) -> None:
         super().__post_init__()
         listed = split_names(self.seed_list)
-        require(all(one.isdecimal() and int(one[:11]) <= LAST_SEED for one in listed)
-                and len(set(listed)) == len(listed), "seed_list", repr(self.seed_list),
+        require(all(one.isdecimal() and int(one[:_DIGITS]) <= LAST_SEED for one in listed)
+                and len(set(listed)) == len(listed), "seed_list", repr(self.seed_list[:_SHOWN]),
                 f"different whole numbers up to {LAST_SEED}, such as 13,42,100")
 
     def seed_numbers(self, first: int) -> list[int]:
@@ -285,6 +294,11 @@ class FinetunePlan:
     freezing: FreezeConfig = field(default_factory=FreezeConfig)
     overwrite: bool = False
     step: Step = field(default_factory=Step, compare=False)
+
+    def __post_init__(self) -> None:
+        first, seeds = self.optimization.seed, self.finetuning.seeds
+        require(bool(self.finetuning.seed_list) or first + seeds - 1 <= LAST_SEED, "seed", first,
+                f"{LAST_SEED - seeds + 1} at most beside {setting('seeds')} {seeds}")
 
 
 PLAN_PARTS = {"finetuning": FinetuneConfig, "schedule": LearningRateConfig,

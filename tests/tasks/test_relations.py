@@ -259,7 +259,8 @@ def test_settings_are_checked(bert: Path, tmp_path: Path) -> None:
     for settings, found in (
             ({"pooling": "starts"}, "pooling: found starts, expected cls or mentions without"),
             ({"markers": "[E1] [E2]"}, "markers: found '.*', expected four"),
-            ({"placeholders": "@X$"}, "placeholders: found '@X\\$', expected names of head and")):
+            ({"placeholders": "@X$"}, "placeholders: found '@X\\$', expected names of head and"),
+            ({"no_relation_label": ""}, "no_relation_label: found '', expected a name")):
         with pytest.raises(ValueError, match=found):
             RelationsConfig(**settings)
     with pytest.raises(CheckpointError, match="found labels A, B, expected 'false' among them"):
