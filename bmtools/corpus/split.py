@@ -165,15 +165,6 @@ def write_split(records: RecordReader, output: Path, config: SplitConfig | None 
     return {"output": str(output), **report}
 
 
-def make_folds(records: Sequence[Record], config: SplitConfig) -> Iterator[dict[str, list[Record]]]:
-    """Yield train, dev and test of each fold, as `split` writes them.
-
-    Raises:
-        DataError: fewer documents than folds.
-    """
-    yield from _folds(_in_order(records, _choose_parts(records, config)))
-
-
 def _groups(records: Sequence[Record], together: str) -> list[str]:
     """Name the group of each record: documents that share a text or question are one."""
     if together == "documents":

@@ -96,9 +96,7 @@ def require_memory(plan: TrainingPlan, trainer: Trainer, packed: bool, memory_by
     for phase in plan.config.phases:
         memory = StepMemory(plan, trainer, phase, packed, 1, limit)
         share = phase.batch.batch_size
-        if not (fitting := memory.sequences_within(limit)):
-            memory.require_one(phase, limit)
-        if fitting < share:
+        if (fitting := memory.require_one(phase, limit)) < share:
             raise BmtoolsError(
                 f"phase {phase.name!r}: a batch of {share} sequences may take "
                 f"{memory.total_bytes(share) / GIB:,.0f} GiB and a process may use "

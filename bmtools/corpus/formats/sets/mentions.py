@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
 
 from bmtools.corpus.formats.settings import MentionPairs
 from bmtools.corpus.formats.tally import LOST, MATCHED, MOVED, Tally
@@ -159,13 +158,18 @@ def _in_code_points(
         counts: Counter[str]) -> tuple[Sequence[Mention], list[tuple[Span, ...] | str]]:
     """Convert offsets to code points if all of a document are right in another unit."""
     for unit, encoding, size in (("UTF-16 units", "utf-16-le", 2), ("bytes", "utf-8", 1)):
-        ends = accumulate((len(sign.encode(encoding, "surrogatepass")) // size for sign in text),
-                          initial=0)
-        points = {end: number for number, end in enumerate(ends)}
-        converted = [replace(one, spans=tuple((points.get(start, -1), points.get(end, -1))
-                                              for start, end in one.spans)) for one in mentions]
-        spans = [_at_offset(text, one) for one in converted]
-        if not any(isinstance(one, str) for one in spans):
+        encoded = text.encode(encoding, "ignore")
+        converted: list[Mention] = []
+        spans: list[tuple[Span, ...] | str] = []
+        for one in mentions:
+            converted.append(replace(one, spans=tuple(
+                (len(encoded[:start * size].decode(encoding, "ignore")),
+                 len(encoded[:end * size].decode(encoding, "ignore")))
+                for start, end in one.spans)))
+            spans.append(_at_offset(text, converted[-1]))
+            if isinstance(spans[-1], str):
+                break
+        else:
             counts[f"documents whose offsets count {unit}"] += 1
             return converted, spans
     return mentions, found
