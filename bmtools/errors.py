@@ -11,7 +11,7 @@ from functools import cache
 from numbers import Integral, Real
 from os import PathLike
 from types import NoneType, UnionType
-from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 _UNPRINTABLE = {"Cc", "Cs", "Cn"}  # controls, halves of surrogate pairs, unassigned code points
 # Embeddings, overrides and isolates; the marks of one direction turn nothing.
@@ -165,37 +165,27 @@ _TYPES: dict[object, tuple[type | tuple[type, ...], str]] = {
     str: ((str, PathLike), "text")}
 
 
-def check_types(settings: object) -> None:
-    """Refuse numbers, texts and flags of another type; for `__post_init__` of dataclasses.
-
-    Raises:
-        ValueError: names the setting, what was found and what was expected.
-    """
-    for name, annotation in _type_hints(cast(type, type(settings))).items():
-        parts = get_args(annotation) if get_origin(annotation) is UnionType else (annotation,)
-        if parts[0] not in _TYPES:
-            continue
-        found, (types, expected) = getattr(settings, name), _TYPES[parts[0]]
-        is_right = isinstance(found, types) and isinstance(found, bool) == (parts[0] is bool)
-        shown = repr(found) if isinstance(found, str) else found
-        require(is_right or (found is None and NoneType in parts), name, shown, expected)
-
-
-def check_choices(settings: Any) -> None:
-    """Refuse values that a `Literal` field does not list; for `__post_init__` of dataclasses.
+def check_values(settings: Any) -> None:
+    """Refuse values of another type, or that a `Literal` does not list; for `__post_init__`.
 
     Raises:
         ValueError: names the setting, what was found and what was expected.
     """
     kind: Any = type(settings)
     for name, annotation in _type_hints(kind).items():
+        found = getattr(settings, name)
+        parts = get_args(annotation) if get_origin(annotation) is UnionType else (annotation,)
         if allowed := choices(annotation):
-            found = getattr(settings, name)
             expected = " or ".join(repr(choice) if choice in ("", None) else choice
                                    for choice in allowed)
             meant = did_you_mean(found, filter(None, allowed)) if isinstance(found, str) else ""
             require(found in allowed, name, found or repr(found),
                     f"{expected}{meant and f'; {meant}'}")
+        elif parts[0] in _TYPES:
+            types, expected = _TYPES[parts[0]]
+            is_right = isinstance(found, types) and isinstance(found, bool) == (parts[0] is bool)
+            shown = repr(found) if isinstance(found, str) else found
+            require(is_right or (found is None and NoneType in parts), name, shown, expected)
 
 
 def choices(annotation: Any) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar, dataclass_transform
 
-from bmtools.errors import check_choices, check_types, require
+from bmtools.errors import check_values, require
 
 Value = TypeVar("Value")
 _BOUNDS = {"least": (operator.ge, "{} or more"), "above": (operator.gt, "above {}"),
@@ -35,8 +35,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Refuse values of another type or not among the choices, and numbers out of bounds."""
-        check_types(self)
-        check_choices(self)
+        check_values(self)
         for one in fields(self):
             found, bounds = getattr(self, one.name), one.metadata.get("bounds", {})
             if not isinstance(found, int | float):

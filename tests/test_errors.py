@@ -12,7 +12,7 @@ from bmtools.errors import (
     BmtoolsError,
     CheckpointError,
     RecordError,
-    check_choices,
+    check_values,
     did_you_mean,
     require,
     setting,
@@ -48,7 +48,7 @@ class Shirt:
     price: float | None = None
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        check_values(self)
 
 
 @pytest.mark.parametrize(("values", "message"), [
