@@ -25,9 +25,9 @@ from bmtools.training.distributed import is_sharded, local_bytes
 from bmtools.training.loop import Trainer
 from bmtools.training.plan import TrainingPlan
 
-# What allocators lose to fragmentation, as a factor of activations. On a CPU, where freed memory
-# is returned to the system, 0.97 to 1.13 were measured beside what libraries take; where it is
-# kept, 1.06 to 1.6: BERT and ModernBERT of 2 to 6 layers, padded and packed, 0.2 to 2 GB.
+# Memory that fragmentation costs, as a factor of activations. Measured on a CPU, without the memory
+# of libraries: 0.97 to 1.13 if freed memory returns to the system, 1.06 to 1.6 if it is kept. The
+# models were BERT and ModernBERT of 2 to 6 layers, padded and packed, 0.2 to 2 GB.
 _FRAGMENTATION = 1.15
 _FRAGMENTATION_KEPT = 1.7
 # What libraries allocate once training starts: prefetched batches and threads, a GPU's context.

@@ -170,9 +170,10 @@ def calibrate(scores: Sequence[object], correct: Sequence[bool]) -> Scores:
         correct: whether it is right.
 
     Returns:
-        nothing where any prediction lacks a score; else `calibration`: the `error`, mean `score`
-        and `precision`; `kept`: the share of predictions that stay at a precision of 0.95, those
-        with the highest scores, and `threshold`: their least score; `bins` that are not empty.
+        nothing if a prediction has no score. Otherwise `calibration` with the `error`, the mean
+        `score`, the `precision`, and the `bins` that are not empty. `kept` is the share of the
+        predictions with the highest scores that reach a precision of 0.95, and `threshold` is
+        their least score.
     """
     if not scores or not all(isinstance(score, int | float) and 0 <= score <= 1
                              for score in scores):
