@@ -36,7 +36,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -75,7 +75,10 @@ _CHUNK_BYTES = 1 << 20
 
 @contextmanager
 def opened_run(run: Run, resume: bool = False, overwrite: bool = False) -> Iterator[Run]:
-    """Open a run, and close it; a short new one that fails leaves nothing.
+    """Open a run, and close it; a short new one that fails before its file is there leaves nothing.
+
+    After that it stays, since `resume` would take the file alone for a finished run and leave out
+    what else belongs to it, such as rejected records.
 
     Args:
         run: into a regular file, or a free name.
@@ -91,10 +94,12 @@ def opened_run(run: Run, resume: bool = False, overwrite: bool = False) -> Itera
                                f"continues it, {setting('overwrite')} starts again")
         discard_run(run.directory)
         run.existed = False
+    before = _version(run.output)
     try:
         yield run
     except BaseException:
-        if not run.existed and time.monotonic() - run.began < _WORTH_KEEPING_SECONDS:
+        if not run.existed and time.monotonic() - run.began < _WORTH_KEEPING_SECONDS \
+                and _version(run.output) == before:
             discard_run(run.directory)
         elif run.directory.exists():
             warnings.warn(BmtoolsWarning(f"what is done is in {run.directory}; "
@@ -102,6 +107,13 @@ def opened_run(run: Run, resume: bool = False, overwrite: bool = False) -> Itera
         raise
     finally:
         run.files.close()
+
+
+def _version(path: str) -> tuple[int, int] | None:
+    with suppress(OSError):
+        found = Path(path).stat()
+        return found.st_ino, found.st_mtime_ns
+    return None
 
 
 def run_directory(output: str) -> Path:

@@ -146,6 +146,19 @@ def test_other_input_and_other_settings_are_refused(files: list[str], tmp_path: 
         pass
 
 
+@pytest.mark.filterwarnings("ignore:what is done")
+@pytest.mark.parametrize("is_written", [False, True])
+def test_a_short_run_stays_only_if_its_file_is_there(tmp_path: Path, is_written: bool) -> None:
+    """Otherwise --resume would find a finished run, and nobody would write its second file."""
+    output = tmp_path / "out"
+    output.write_text("of an earlier run")
+    with pytest.raises(_Killed), opened_pass(str(output), {}, ONE):
+        if is_written:
+            output.write_text("of this run")
+        raise _Killed
+    assert run_directory(str(output)).exists() is is_written
+
+
 @pytest.mark.usefixtures("all_kept")
 @pytest.mark.filterwarnings("ignore:what is done")
 def test_what_a_first_pass_collects_is_kept(files: list[str], tmp_path: Path) -> None:
