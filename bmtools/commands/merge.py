@@ -26,8 +26,8 @@ def command(step: CommandStep, models: Sequence[Path], kept: int | None, output:
             overwrite: bool) -> None:
     """Average the weights of checkpoints: seeds, folds or stages of one run.
 
-    They must have one architecture, vocabulary and list of labels. What comes out is an ordinary
-    checkpoint.
+    They must have one architecture, vocabulary, list of labels and, if they were fine-tuned, the
+    same settings of their task. What comes out is an ordinary checkpoint.
     """
     from bmtools.models.merge import merge
     from bmtools.study.cards.card import write_cards

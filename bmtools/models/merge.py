@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
+from statistics import fmean
 
 import torch
 from safetensors.torch import save_file
@@ -33,18 +34,28 @@ from bmtools.vocab.tokenizer import fingerprint, require_same_vocabulary, save_t
 
 # Keys of config.json that say where a model was, not what it is.
 _UNIMPORTANT = frozenset({"_name_or_path", "dtype", "torch_dtype", "transformers_version"})
+# Settings of tasks that change what a model predicts, or what its predictions mean.
+TASK_SETTINGS = (
+    "task", "types", "merge_types", "overlapping", "scheme", "label_pieces", "head", "head_layers",
+    "head_size", "crf", "negative", "max_length", "stride", "max_answer_tokens", "whole_words",
+    "top_k", "no_answer", "head_types", "tail_types", "directed", "within", "no_relation_label",
+    "entities", "placeholders", "markers", "pooling")
+# Thresholds, of which each model may have chosen its own: merged as weights are.
+THRESHOLDS = ("threshold", "null_score_diff_threshold")
 
 
 def merge(models: Sequence[str | PathLike[str]], output: str | PathLike[str], *,
           overwrite: bool = False, step: Step | None = None) -> JsonObject:
     """Write a checkpoint whose weights are the means of those of others, in float32.
 
-    Its tokenizer, labels and settings are theirs; a task's model can `predict`.
+    Its tokenizer, labels and settings are theirs, and its thresholds the means of theirs; a task's
+    model can `predict`.
 
     Source: Wortsman et al. 2022 (Model soups), section 2, uniform soup.
 
     Args:
-        models: checkpoints of one architecture and vocabulary, with the same labels.
+        models: checkpoints of one architecture and vocabulary, with the same labels and settings
+            of their task.
         output: directory to write.
         overwrite: replace the content of the output directory.
         step: the command, if one runs.
@@ -73,7 +84,10 @@ def merge(models: Sequence[str | PathLike[str]], output: str | PathLike[str], *,
     config = AutoConfig.from_pretrained(first, local_files_only=True, trust_remote_code=False)
     means = dict(_means(paths))
     weights = sum(weight.numel() for weight in means.values())
-    manifest = Manifest("merge", {**read_manifest(first).get("settings", {}),
+    every = [read_manifest(path).get("settings", {}) for path in paths]
+    settings = {name: fmean(one[name] for one in every) for name in THRESHOLDS
+                if all(isinstance(one.get(name), float) for one in every)}
+    manifest = Manifest("merge", {**every[0], **settings,
                                   "merged": [str(path) for path in paths]}, vocabulary,
                         parents=DirectoryHashes({f"merged {number}": path for number, path
                                                  in enumerate(paths, 1)}), step=step)
@@ -93,10 +107,12 @@ def _require_same_model(path: Path, first: Path) -> None:
         if found.get(key) != expected.get(key):
             raise CheckpointError(f"{path}: found {key} {found.get(key)!r}, expected that of "
                                   f"{first}, {expected.get(key)!r}")
-    tasks = [read_manifest(one).get("settings", {}).get("task") for one in (path, first)]
-    if tasks[0] != tasks[1]:
-        raise CheckpointError(f"{path}: found a model for {tasks[0]}, expected one for {tasks[1]}, "
-                              f"as {first}")
+    own, others = (read_manifest(one).get("settings", {}) for one in (path, first))
+    for key in TASK_SETTINGS:
+        if own.get(key) != others.get(key):
+            raise CheckpointError(f"{path}: found a model fine-tuned with {key} {own.get(key)!r}, "
+                                  f"expected {others.get(key)!r}, as {first}; train both with one "
+                                  "setting")
     if differing := sorted(weight_names(path) ^ weight_names(first)):
         raise CheckpointError(f"{path}: found that only one of it and {first} has the weights "
                               f"{differing[0]}, expected the same ones")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ from safetensors.numpy import load_file, save_file
 
 import bmtools.tasks
 import bmtools.training
+from bmtools.models.merge import TASK_SETTINGS, THRESHOLDS
 from bmtools.records import Record
+from bmtools.tasks.registry import TASKS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -68,7 +71,11 @@ def test_what_does_not_fit_is_refused_by_name(run: Any, taggers: list[Path],
         "labels": ("config.json", lambda c: c["id2label"].update({"0": "B-Y"}),
                    "found id2label"),
         "task": ("bmtools.json", lambda c: c["settings"].update(task="classification"),
-                 "found a model for classification, expected one for ner"),
+                 "found a model fine-tuned with task 'classification', expected 'ner'"),
+        "pieces": ("bmtools.json", lambda c: c["settings"].update(label_pieces="all"),
+                   "found a model fine-tuned with label_pieces 'all', expected 'first'"),
+        "scheme": ("bmtools.json", lambda c: c["settings"].update(scheme="bioul"),
+                   "found a model fine-tuned with scheme 'bioul', expected 'bio'"),
         "names": ("model.safetensors", lambda w: w.pop("classifier.bias"), "classifier.bias"),
         "shape": ("model.safetensors",
                   lambda w: w.update({"classifier.bias": np.zeros(5, np.float32)}),
@@ -86,6 +93,22 @@ def test_what_does_not_fit_is_refused_by_name(run: Any, taggers: list[Path],
     alone = run("merge", taggers[0], "-o", tmp_path / "out")
     assert alone.code == 2
     assert f"found 1 checkpoint, {taggers[0]}, expected 2 or more to average." in alone.err
+
+
+def test_every_setting_of_a_task_is_compared_or_only_of_training() -> None:
+    only_training = {"loss", "class_weights", "oversampling", "metric_for_best_model",
+                     "head_dropout"}
+    known = {field.name for _, config, *_ in TASKS.values() for field in fields(config)}
+    assert known - only_training == {*TASK_SETTINGS, *THRESHOLDS} - {"task"}
+
+
+def test_thresholds_are_means(run: Any, taggers: list[Path], tmp_path: Path) -> None:
+    models = [edited(taggers[0], tmp_path / str(value), "bmtools.json",
+                     lambda c, value=value: c["settings"].update(threshold=value))
+              for value in (0.25, 0.5)]
+    assert run("merge", *models, "-o", tmp_path / "merged").code == 0
+    settings = json.loads((tmp_path / "merged" / "bmtools.json").read_text())["settings"]
+    assert settings["threshold"] == 0.375
 
 
 def test_the_last_checkpoints_of_a_run_are_averaged(run: Any, tiny_checkpoint: Path,
