@@ -94,8 +94,8 @@ def brat(step: CommandStep, records: RecordReader, reject: Reject, output: Path,
          overwrite: bool) -> None:
     """Texts and annotations of BRAT, named by the ids of records.
 
-    Ids of entities that are not T1, T2 and so on are replaced; further annotations that import
-    brat kept are written again.
+    Ids of entities that are not T1, T2 and so on are replaced. Further annotations that import
+    brat kept are written again, unless they refer to an annotation that the record does not have.
     """
     from bmtools.corpus.formats.sets.brat import write_brat
 

@@ -108,8 +108,9 @@ def biosses() -> None:
 def brat() -> None:
     """Texts of BRAT with their annotations, one record for every text.
 
-    Entities may be in parts. Events, attributes, normalisations and notes stay under
-    meta.brat. A mention that is not at its offset moves to its nearest occurrence.
+    Entities may be in parts. Events, relations between them, attributes, normalisations and notes
+    stay under meta.brat, unless they refer to a lost annotation. A mention that is not at its
+    offset moves to its nearest occurrence.
     """
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import groupby
 from pathlib import Path, PurePath
 
@@ -22,6 +22,7 @@ _TEXT, _ANNOTATION = ".txt", ".ann"
 _LONGEST_NAME = 200  # bytes
 _SPANS = re.compile(r"\d{1,18} \d{1,18}(?:;\d{1,18} \d{1,18})*")
 _ARGUMENT = re.compile(r"([^\s:]+):(\S+)")
+_IDENTITY = re.compile(r"[A-Z]\d+")
 # In names of files, for what they cannot hold.
 _ESCAPES = {"%": "%25", "/": "%2F", "\0": "%00"}
 
@@ -30,9 +31,10 @@ _ESCAPES = {"%": "%25", "/": "%2F", "\0": "%00"}
 def brat_records(names: Iterable[str], tally: Tally) -> Iterator[Record]:
     """Yield a record for every text, with its entities and relations.
 
-    Offsets count code points of the file as it is, its ends of lines too. Events, attributes,
-    normalisations and notes stay as lines under `meta.brat`, and `export brat` writes them again.
-    A text without annotations has no entities.
+    Offsets count code points of the file as it is, its ends of lines too. Events, relations
+    between them, attributes, normalisations and notes stay as lines under `meta.brat`, unless they
+    refer to a lost annotation, and `export brat` writes them again. A text without annotations has
+    no entities.
 
     Source: Stenetorp et al. 2012.
 
@@ -77,7 +79,7 @@ def _with_partners(names: Iterable[str]) -> Iterator[str]:
 def _record(name: str, text: str, annotation_name: str, annotations: str, tally: Tally) -> Record:
     mentions: list[Mention] = []
     arcs: list[Arc] = []
-    others: list[str] = []
+    others: dict[str, str] = {}
     for number, line in enumerate(annotations.split("\n"), 1):
         line = line.removesuffix("\r")
         place = f"{source_name(annotation_name)}:{number}"
@@ -85,15 +87,45 @@ def _record(name: str, text: str, annotation_name: str, annotations: str, tally:
             if line.startswith("T"):
                 mentions.append(_mention(line, place))
             elif line.startswith("R"):
-                arcs.append(_arc(line, place))
+                arc = _arc(line, place)
+                if arc.head[0] == arc.tail[0] == "T":
+                    arcs.append(arc)
+                else:
+                    others[place] = line
             elif line.strip():
-                others.append(line)
-    tally.counts["further annotations kept under meta.brat"] += len(others)
+                others[place] = line
     identity = source_stem(name)
     for character, escape in reversed(_ESCAPES.items()):
         identity = identity.replace(escape, character)
-    more: JsonObject = {"meta": {ANNOTATIONS: others}} if others else {}
-    return annotated(identity, text, mentions, arcs, tally, source_name(name), **more)
+    record = annotated(identity, text, mentions, arcs, tally, source_name(name))
+    kept = _complete_lines(others.values(), {one["id"] for one in (
+        *record["entities"], *record["relations"])})
+    for place, line in others.items():
+        if line not in kept:
+            tally.lose("further annotations lost", place, f"found {line[:40]!r}, which refers to "
+                       "an annotation that is absent or lost", line)
+    tally.counts["further annotations kept under meta.brat"] += len(kept)
+    return record.replace(meta={ANNOTATIONS: kept}) if kept else record
+
+
+def _complete_lines(lines: Iterable[str], known: Collection[str]) -> list[str]:
+    """Return the lines of annotations that refer only to known ids, and to those of such lines."""
+    kept = list(lines)
+    size = len(kept) + 1
+    while len(kept) < size:
+        size = len(kept)
+        ids = {*known, *(line.partition("\t")[0] for line in kept)}
+        kept = [line for line in kept if _references(line) <= ids]
+    return kept
+
+
+def _references(line: str) -> set[str]:
+    """Return the ids that an event, relation, equivalence, attribute or note refers to."""
+    identity, _, rest = line.partition("\t")
+    words = rest.partition("\t")[0].split()
+    if identity[:1] in "ER":
+        return {word.rpartition(":")[2] for word in words if ":" in word}
+    return set(filter(_IDENTITY.fullmatch, words[1:] if identity == "*" else words[1:2]))
 
 
 def _mention(line: str, place: str) -> Mention:
@@ -120,10 +152,11 @@ def _arc(line: str, place: str) -> Arc:
     return Arc(found[0][2], found[1][2], kind, more, place, line)
 
 
-def brat_files(record: Record) -> tuple[str, str, str]:
+def brat_files(record: Record, counts: Counter[str]) -> tuple[str, str, str]:
     """Make a record's files: the name without ending, the text, the annotations.
 
-    Ids of entities that are not `T1`, `T2` and so on are replaced.
+    Ids of entities that are not `T1`, `T2` and so on are replaced. Lines under `meta.brat` that
+    refer to other annotations than these are left out and counted.
     """
     stem = record["id"]
     for character, escape in _ESCAPES.items():
@@ -142,7 +175,12 @@ def brat_files(record: Record) -> tuple[str, str, str]:
         first, second = arc.get("roles", ("Arg1", "Arg2"))
         lines.append(f"{arc.get('id', f'R{number}')}\t{_word(arc['type'])} "
                      f"{first}:{by_id[arc['head']]} {second}:{by_id[arc['tail']]}")
-    lines += record.get("meta", {}).get(ANNOTATIONS, ())
+    others = [str(line) for line in record.get("meta", {}).get(ANNOTATIONS, ())]
+    kept = _complete_lines(others, {
+        *(given for given, name in by_id.items() if given == name),
+        *(arc.get("id") for arc in record.get("relations", ()))})
+    counts["further annotations left out, which refer to absent ones"] += len(others) - len(kept)
+    lines += kept
     return stem, record["text"], "".join(f"{line}\n" for line in lines)
 
 
@@ -165,14 +203,14 @@ def write_brat(records: Iterable[Record], directory: Path, overwrite: bool = Fal
         records: each becomes two files, named by its id.
         directory: appears when it is whole.
         overwrite: whether it may replace an older one.
-        counts: counts entities whose ids are replaced.
+        counts: counts entities whose ids are replaced, and lines left out.
         reject: receives a record whose id came before, or is no name of a file.
     """
     counts = Counter() if counts is None else counts
     seen: set[str] = set()
     with new_directory(directory, overwrite) as partial:
         for record in records:
-            stem, text, annotations = brat_files(record)
+            stem, text, annotations = brat_files(record, counts)
             if stem.casefold() in seen or not 0 < len(stem.encode()) <= _LONGEST_NAME or (
                     stem.startswith(".")):
                 reject(RecordError(record.place, f"found the id {record['id']!r}, expected one "

@@ -140,3 +140,29 @@ def test_endings_in_capitals_are_read(tmp_path: Path) -> None:
     (tmp_path / "C.ANN").write_text("T1\tD 0 4\tasma\n")
     record, = brat_records([str(tmp_path)])
     assert [one["text"] for one in record["entities"]] == ["asma"]
+
+
+def test_lines_that_refer_to_lost_annotations_are_lost_too(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Aspirin treats pain and fever.")
+    kept = ["E1\tTreat:T2 Agent:T1 Theme:T3", "R1\tBefore Arg1:E1 Arg2:T3", "A3\tSure R1",
+            "N2\tReference T1 MESH:D002\tAspirin", "#2\tAnnotatorNotes E1\tok",
+            "*\tEquiv T1 T3"]
+    dropped = ["E2\tTreat:T2 Theme:T4", "E3\tTreat:T2 Cause:E2", "R2\tBefore Arg1:E1 Arg2:E2",
+               "A1\tNegation E3", "N1\tReference T4 MESH:D001\tchill",
+               "#1\tAnnotatorNotes T4\thm", "*\tEquiv T3 T4"]
+    mentions = ["T1\tDrug 0 7\tAspirin", "T2\tTreat 8 14\ttreats", "T3\tSign 15 19\tpain"]
+    (tmp_path / "a.ann").write_text("\n".join(
+        [*mentions, "T4\tSign 24 29\tchill", *kept, *dropped]))
+    counts: Counter[str] = Counter()
+    rejects: list[RecordError] = []
+    record, = read(tmp_path, counts=counts, reject=rejects.append)
+    assert record["meta"]["brat"] == kept
+    assert [error.content for error in rejects[1:]] == dropped
+    assert counts["further annotations lost"] == len(dropped)
+
+    write_brat([record], tmp_path / "out")
+    assert (tmp_path / "out/a.ann").read_text().splitlines() == [*mentions, *kept]
+    first, *others = record["entities"]
+    for entities in (others, [{**first, "id": "x"}, *others]):
+        write_brat([record.replace(entities=entities)], tmp_path / "out", True)
+        assert len((tmp_path / "out/a.ann").read_text().splitlines()) == len(entities)
