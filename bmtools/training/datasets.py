@@ -21,7 +21,7 @@ from bmtools.io.provenance.licence_check import check_licences, warn_of_no_deriv
 from bmtools.io.sources import read_list
 from bmtools.status import counted
 from bmtools.training.checks import check_corpus_files, parent_licences
-from bmtools.training.distributed import others_wait
+from bmtools.training.distributed import others_wait, require_shared
 from bmtools.training.plan import REPLAY, DataConfig, TrainingPlan, runs_directory
 from bmtools.vocab.tokenizer import require_same_vocabulary
 
@@ -62,6 +62,7 @@ def open_datasets(plan: TrainingPlan, data: DataConfig, initial: InitialModel, r
 
     Raises:
         CheckpointError: shards of another vocabulary, or without sentences for sentence pairs.
+        BmtoolsError: processes on several machines do not share the directory of the run.
         DataError: no text, a single document for next-sentence prediction, or terms that cannot be
             read.
     """
@@ -78,6 +79,8 @@ def open_datasets(plan: TrainingPlan, data: DataConfig, initial: InitialModel, r
     for name, files in files_of.items():
         if check_corpus_files(paths := [*map(Path, files)]):
             corpora[name] = _open_shards(paths, initial.vocabulary, name in sentences)
+    if plan.resume or len(corpora) < len(files_of):
+        require_shared(runs_directory(plan.output), accelerator)
     for name, files in files_of.items():
         if name not in corpora:
             target = runs_directory(plan.output) / f"{_TEXT}{name}"

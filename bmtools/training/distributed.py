@@ -7,10 +7,12 @@ torch's `fully_shard` runs on GPUs and on CPUs alike, where the variable BMTOOLS
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -19,6 +21,7 @@ from accelerate.state import AcceleratorState
 from accelerate.utils import (
     DistributedDataParallelKwargs,
     broadcast_object_list,
+    gather_object,
     parse_flag_from_env,
 )
 from torch import Tensor, distributed
@@ -28,6 +31,7 @@ from torch.distributed.tensor import DTensor
 
 from bmtools.distributed import SHARD, local_world_size, shard_processes, world_size
 from bmtools.errors import BmtoolsError, setting
+from bmtools.io.unfinished import hidden_path
 from bmtools.models.hardware import prepare_cuda, resolve_device
 from bmtools.models.memory import keep_freed_memory
 from bmtools.models.precision import PrecisionChoice, choose_precision
@@ -48,6 +52,8 @@ AUTO = "auto"
 _TIMEOUT = timedelta(minutes=30)
 # The main process may tokenize a large corpus while the others wait for it.
 _LONG_TIMEOUT = timedelta(days=2)
+# A network disk may show a new file to other machines this much later, as NFS does.
+_APPEARS_SECONDS = 60
 
 
 def make_accelerator(settings: OptimizationConfig,
@@ -171,6 +177,38 @@ def decide_by_main_process(decide: Callable[[], _Decision],
         raise outcome[0]
     decision: _Decision = outcome[0]
     return decision
+
+
+def require_shared(directory: Path, state: Accelerator | PartialState) -> None:
+    """Check that all processes see a directory, in which the main one makes a file for that.
+
+    Args:
+        directory: of the run; made if it is missing.
+        state: of the processes.
+
+    Raises:
+        BmtoolsError: some process does not see it, in all processes.
+    """
+    if state.num_processes == 1:
+        return
+
+    def make() -> str:
+        directory.mkdir(parents=True, exist_ok=True)
+        (path := hidden_path(directory / "shared", "partial")).touch()
+        return path.name
+
+    path = directory / decide_by_main_process(make, state)
+    last = time.monotonic() + _APPEARS_SECONDS
+    while not (seen := path.exists()) and time.monotonic() < last:
+        time.sleep(0.1)
+    unseen = gather_object([] if seen else [f"{os.uname().nodename} (process "
+                                            f"{state.process_index})"])
+    if state.is_main_process:
+        path.unlink()
+    if unseen:
+        raise BmtoolsError(
+            f"{directory}: found no such directory on {', '.join(unseen)}, expected a directory "
+            "that all machines share; write to a disk that they share")
 
 
 def sum_over_processes(sums: Tensor, accelerator: Accelerator) -> list[float]:

@@ -22,6 +22,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from bmtools.data.tokenize import tokenize
+from bmtools.io.jsonl import RecordReader
 from bmtools.vocab.tokenizer import save_tokenizer
 
 HELPER = Path(__file__).with_name("forked_main.py")
@@ -480,6 +482,43 @@ def test_distillation_resumes_and_runs_in_two_processes(start: Start, data: Path
     assert distill("out", hook=dies_at(5)).wait() == [-signal.SIGKILL]
     distill("out", "--resume").succeed()
     assert metrics(tmp_path / "out") == metrics(tmp_path / "whole")
+
+
+SEES_ITS_OWN_DISK = """
+import bmtools.training.distributed as distributed
+distributed._APPEARS_SECONDS = 0.5
+os.makedirs(disk := os.path.join(os.environ["DISKS"], os.environ["RANK"]), exist_ok=True)
+os.chdir(disk)
+"""
+
+
+def test_processes_without_a_shared_disk_stop_before_text_is_encoded(
+        data: Path, tmp_path: Path) -> None:
+    job = Job(tmp_path, [*common(data), "-o", "out", "--steps", 2, *SIZES], 2,
+              SEES_ITS_OWN_DISK, DISKS=str(tmp_path))
+    assert job.wait() == [1, 1]
+    for errors in job._errs:
+        assert errors.read_text() == (
+            f"bmtools: out.run: found no such directory on {os.uname().nodename} (process 1), "
+            "expected a directory that all machines share; write to a disk that they share\n")
+    assert not list((tmp_path / "0").iterdir()) and not list((tmp_path / "1").iterdir())
+
+
+def test_shards_on_each_machine_need_no_shared_disk_unless_a_run_is_resumed(
+        data: Path, tmp_path: Path, tokenizer: Any) -> None:
+    tokenize(RecordReader([str(data / "text.jsonl")]), tokenizer, tmp_path / "shards")
+    given = ["pretrain", tmp_path / "shards", *common(data)[2:], "-o", "out", "--steps", 4,
+             "--save-steps", 2, *SIZES]
+
+    def job(*more: object, hook: str = "") -> Job:
+        return Job(tmp_path, [*given, *more], 2, SEES_ITS_OWN_DISK + hook, DISKS=str(tmp_path))
+
+    job().succeed()
+    assert job("--overwrite", hook=dies_at(2)).wait() == [-signal.SIGKILL] * 2
+    resumed = job("--overwrite", "--resume")
+    assert resumed.wait() == [1, 1]
+    assert "expected a directory that all machines share" in resumed.err
+    assert list((tmp_path / "0" / "out.run").glob("step-*")), "the state was lost"
 
 
 # Sharded weights
