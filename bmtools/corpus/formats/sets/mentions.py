@@ -101,18 +101,19 @@ def annotated(identity: str, text: str, mentions: Sequence[Mention], arcs: Itera
 
 
 def relations(arcs: Iterable[Arc], found: Iterable[JsonObject], tally: Tally) -> list[JsonObject]:
-    """Make the relations of a record; those of absent entities are lost.
+    """Make the relations of a record; those of absent entities, or of repeated ids, are lost.
 
     Args:
         arcs: as the file names them.
         found: the record's entities; one without an id is in no relation.
         tally: counts the others.
     """
-    known, kept = {entity["id"] for entity in found if "id" in entity}, []
+    known, kept = Counter(entity["id"] for entity in found if "id" in entity), []
     for arc in arcs:
-        absent = [repr(end) for end in (arc.head, arc.tail) if end not in known]
-        if absent:
-            tally.lose(RELATIONS_LOST, arc.place, f"found a relation of {' and '.join(absent)}, "
+        unclear = [f"{end!r}, which {known[end]} entities have" if known[end] else repr(end)
+                   for end in (arc.head, arc.tail) if known[end] != 1]
+        if unclear:
+            tally.lose(RELATIONS_LOST, arc.place, f"found a relation of {' and '.join(unclear)}, "
                        "expected the ids of entities in the text", arc.content)
         else:
             kept.append({"head": arc.head, "tail": arc.tail, "type": arc.type, **arc.more})

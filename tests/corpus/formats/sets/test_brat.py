@@ -166,3 +166,12 @@ def test_lines_that_refer_to_lost_annotations_are_lost_too(tmp_path: Path) -> No
     for entities in (others, [{**first, "id": "x"}, *others]):
         write_brat([record.replace(entities=entities)], tmp_path / "out", True)
         assert len((tmp_path / "out/a.ann").read_text().splitlines()) == len(entities)
+
+
+def test_a_relation_of_an_id_that_occurs_twice_is_lost(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("asma e tosse")
+    (tmp_path / "a.ann").write_text("T1\tD 0 4\tasma\nT1\tD 7 12\ttosse\nT2\tE 5 6\te\n"
+                                    "R1\tX Arg1:T1 Arg2:T2\n")
+    counts: Counter[str] = Counter()
+    record, = read(tmp_path, counts=counts)
+    assert (len(record["entities"]), record["relations"], counts[RELATIONS_LOST]) == (3, [], 1)
