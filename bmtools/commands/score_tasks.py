@@ -37,11 +37,11 @@ def command(step: CommandStep, gold: str, predictions: tuple[str, ...], reject: 
     """Score predictions of a task against gold records, and compare models.
 
     GOLD has annotated records, PREDICTIONS the same ones as predict wrote them, in any order; none
-    or - means stdin. Prints a JSON line per file: the task's metrics with intervals over
-    documents, counts, kinds of error, and the same by type or label. Files of one NAME are seeds
-    of one model: a line per metric has their mean, spread and intervals. A line for each two
-    models has their difference with a permutation test. Where mentions have scores, calibration
-    says how far these are from the share that is right.
+    or - means stdin. --task factoid matches questions, whose texts may differ. Prints a JSON line
+    per file: the task's metrics with intervals over documents, counts, kinds of error, and the same
+    by type or label. Files of one NAME are seeds of one model: a line per metric has their mean,
+    spread and intervals. A line for each two models has their difference with a permutation test.
+    Where mentions have scores, calibration says how far these are from the share that is right.
     """
     from bmtools.scoring.regression_gate import check_bound
     from bmtools.tasks.metrics.samples import TASK_METRICS
@@ -61,4 +61,5 @@ def command(step: CommandStep, gold: str, predictions: tuple[str, ...], reject: 
     main = TASK_METRICS[scored[0]["task"]].compared[0]
     if fail_under is not None:
         check_bound(scored, main, at_least=fail_under)
-    finish(step, scoring_closing(lines, main, "records", lowest=False))
+    unit = "questions" if "questions" in scored[0] else "records"
+    finish(step, scoring_closing(lines, main, unit, lowest=False))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from os import PathLike
@@ -17,7 +17,7 @@ from bmtools.errors import BmtoolsError, DataError, RecordError, Reject, refuse,
 from bmtools.io.jsonl import as_records
 from bmtools.io.output import write_records
 from bmtools.io.sources import source_name, source_stem, split_name
-from bmtools.records import Record, RecordSource, check, distinct, readable
+from bmtools.records import JsonObject, Record, RecordSource, check, distinct, readable
 from bmtools.settings import split_settings
 from bmtools.statistics.lines import (
     Line,
@@ -30,6 +30,7 @@ from bmtools.statistics.resampling import Interval
 from bmtools.statistics.samples import Sample, compare_samples, estimate_metrics
 from bmtools.statistics.settings import StatisticsConfig
 from bmtools.status import counted, set_status
+from bmtools.tasks.metrics.answers import question_of, right_answers
 from bmtools.tasks.metrics.errors import detail_lines
 from bmtools.tasks.metrics.samples import TASK_METRICS, Pairs, TaskMetrics, number_documents
 from bmtools.tasks.metrics.seeds import (
@@ -153,20 +154,14 @@ def _match(gold: RecordSource, runs: Sequence[Predictions], config: TaskScoresCo
         predictions in their order.
     """
     name = _source_name(gold)
-    expected, *found = (
-        {record["id"]: record for record in distinct(as_records(one, reject), reject)}
-        for one in (gold, *(one.source for one in runs)))
-    if not expected or not runs:
-        raise DataError(f"{name}: found no {'predictions' if expected else 'records'}, expected "
-                        "at least one")
-    for one, own in zip(runs, found, strict=True):
-        require_same_ids(expected, name, own, _source_name(one.source, one.name))
+    expected, *found = _read(gold, runs, config, reject)
     task = config.task or find_task(expected, found[0], config.predicted)
     stated_types = config.types
     config = _with_definitions(config, TASK_METRICS[task].key, runs, found)
     task = config.task or task
     require_annotations(expected, task)
-    matched = [[match_predictions(record, own[one], task, config.predicted)
+    key = "answers" if task == "factoid" else config.predicted
+    matched = [[match_predictions(record, own[one], task, key)
                 for one, record in expected.items()] for own in found]
     metrics = TASK_METRICS[task]
     typed = metrics.by == "type"
@@ -186,6 +181,67 @@ def _match(gold: RecordSource, runs: Sequence[Predictions], config: TaskScoresCo
                             "expected types in common; "
                             f"{setting('merge_types')} NAME scores entities of all types as one")
     return task, config, chosen, others
+
+
+def _read(gold: RecordSource, runs: Sequence[Predictions], config: TaskScoresConfig,
+          reject: Reject) -> list[dict[str, Record]]:
+    """Read gold records and each model's predictions, by id, or of factoids by question.
+
+    Raises:
+        DataError: no records, or ids that one side lacks.
+    """
+    name, unit = _source_name(gold), "records"
+    expected, *found = (
+        {record["id"]: record for record in distinct(as_records(one, reject), reject)}
+        for one in (gold, *(one.source for one in runs)))
+    if not expected or not runs:
+        raise DataError(f"{name}: found no {'predictions' if expected else 'records'}, expected "
+                        "at least one")
+    if config.task == "factoid":
+        require_annotations(expected, config.task)
+        expected, *found = _by_question(expected, found, config.predicted)
+        unit = "questions"
+    for one, own in zip(runs, found, strict=True):
+        require_same_ids(expected, name, own, _source_name(one.source, one.name), unit)
+    return [expected, *found]
+
+
+def _by_question(gold: Mapping[str, Record], found: Sequence[Mapping[str, Record]],
+                 key: str) -> Iterator[dict[str, Record]]:
+    """Merge the records of each question into one, whose id and text are the question's id.
+
+    A test batch has other texts than its gold file: abstracts in place of snippets. Their ids do
+    not match, so a question is answered by all predictions that have its `meta.question`.
+
+    Args:
+        gold: records by id.
+        found: predictions by id, of several models.
+        key: of the predictions.
+
+    Yields:
+        records by question: of gold ones, whose `answers` are all that are right, then of each
+        model, with the answers found in all texts.
+    """
+    places = {one: place for place, one in enumerate(gold)}
+
+    def merged(records: Iterable[Record],
+               answers_of: Callable[[Record], Iterable[JsonObject]]) -> dict[str, Record]:
+        questions: dict[str, Record] = {}
+        for record in records:
+            name = question_of(gold.get(record["id"], record))
+            meta = {one: value for one, value in record.get("meta", {}).items()
+                    if one != "exact_answer"}
+            first = questions.setdefault(name, record.replace(id=name, text=name, meta=meta,
+                                                              answers=[]))
+            first["answers"] += [one for one in answers_of(record) if one not in first["answers"]]
+        return questions
+
+    yield merged(gold.values(), lambda record: ({"text": one} for one in right_answers(record)))
+    for own in found:
+        yield merged(sorted(own.values(), key=lambda record: places.get(record["id"], len(places))),
+                     lambda record: ({"text": one["text"], "score": one.get("score", -place)}
+                                     for place, one in enumerate(match_predictions(
+                                         record, record, "factoid", key)["answers"])))
 
 
 def _with_definitions(config: TaskScoresConfig, key: str, runs: Sequence[Predictions],
@@ -309,7 +365,7 @@ _MOST_NAMED = 3
 
 
 def require_same_ids(gold: Mapping[str, Record], gold_name: str, predicted: Mapping[str, Record],
-                     name: str) -> None:
+                     name: str, unit: str = "records") -> None:
     """Refuse gold records without predictions, and predictions without gold records.
 
     Args:
@@ -317,18 +373,22 @@ def require_same_ids(gold: Mapping[str, Record], gold_name: str, predicted: Mapp
         gold_name: of their source.
         predicted: records by id.
         name: of their source.
+        unit: name of what has an id.
 
     Raises:
         DataError: names ids that one side lacks.
     """
     for some, others, what in (
-            (gold, predicted, f"no prediction for {{}} of {{}} records of {gold_name}"),
-            (predicted, gold, f"{{}} of {{}} records that {gold_name} lacks")):
+            (gold, predicted, f"no prediction for {{}} of {{}} {unit} of {gold_name}"),
+            (predicted, gold, f"{{}} of {{}} {unit} that {gold_name} lacks")):
         if missing := [one for one in some if one not in others]:
             named = ", ".join(map(repr, missing[:_MOST_NAMED]))
             more = ", ..." if len(missing) > _MOST_NAMED else ""
+            asked, answered = ({*map(question_of, side.values())} for side in (gold, predicted))
+            hint = f"; {setting('task')} factoid matches all records of a question" \
+                if unit == "records" and asked == answered else ""
             raise DataError(f"{name}: found {what.format(len(missing), len(some))} (ids {named}"
-                            f"{more}), expected one prediction for each gold record")
+                            f"{more}), expected one prediction for each gold {unit[:-1]}{hint}")
 
 
 def find_task(gold: Mapping[str, Record], predicted: Mapping[str, Record], key: str) -> str:

@@ -17,6 +17,8 @@ from sklearn.metrics import (
     precision_recall_fscore_support,
 )
 
+from bmtools.corpus.formats.sets.bioasq import bioasq_records
+from bmtools.corpus.formats.sets.squad import squad_records
 from bmtools.errors import BmtoolsError, DataError, RecordError
 from bmtools.tasks.metrics.score_tasks import Predictions, name_predictions, task_scores
 from bmtools.tasks.metrics.spans import Mention
@@ -231,6 +233,38 @@ def test_factoids_whose_answer_no_snippet_has_count() -> None:
     found = predicted(gold, lambda record: {"answers": [{"text": "Petto", "score": 0.5}]})
     [line] = score(gold, found, task="factoid")
     assert (line["strict_accuracy"], line["questions"]) == (0.5, 2)
+
+
+def test_questions_are_answered_in_other_texts_than_the_gold_ones() -> None:
+    gold = [{"id": f"{question}_{number}", "text": TEXT, "answers": answers("cuore"),
+             "meta": {"document": question, "question": question}}
+            for question in ("q", "r") for number in range(3)]
+    found = [{"id": one, "text": f"Un altro testo {one}.", "meta": {"question": one[0]},
+              "predicted": {"answers": [{"text": text, "score": number}]}}
+             for one, text, number in (("r_0", "vene", 0.6), ("q_0", "cuore", 0.9),
+                                       ("r_9", "Cuore", 0.5))]
+    [line] = score(gold, found, task="factoid")
+    assert shows(line, {"strict_accuracy": 0.5, "lenient_accuracy": 1, "mrr": 0.75, "questions": 2})
+    with pytest.raises(DataError, match="no prediction for 1 of 2 questions of gold"):
+        score(gold, found[1:2], task="factoid")
+    with pytest.raises(DataError, match=r"for each gold record; task factoid matches all records"):
+        score(gold, found)
+
+
+@pytest.mark.data
+def test_a_test_batch_of_bioasq_is_scored_by_question(data: Path) -> None:
+    """The batch has 167 texts of 39 questions, the gold file 232 snippets of them."""
+    folder = data / "en/qa/bioasq"
+    gold = [*bioasq_records([str(folder / "4B1_golden.json")], "factoid")]
+    batch = squad_records([str(folder / "BioASQ-test-factoid-4b-1.json")])
+    right = {record["meta"]["question"]: record["meta"]["exact_answer"] for record in gold}
+    found = [record.replace(predicted={"answers": [
+        {"text": one, "score": 1.0} for one in right[record["meta"]["question"]]
+        if one in record["text"]]}) for record in batch]
+    [line] = score(gold, found, task="factoid")
+    answered = {record["meta"]["question"] for record in found if record["predicted"]["answers"]}
+    assert (len(gold), len(found), line["questions"], len(answered)) == (232, 167, 39, 29)
+    assert line["strict_accuracy"] == line["mrr"] == pytest.approx(len(answered) / 39, abs=1e-6)
 
 
 def relation(head: str, tail: str, kind: str = "EFFECT") -> Line:
