@@ -239,7 +239,8 @@ def _scopes(record: Record, ordered: Sequence[Entity],
         return
     if not record.get("lang"):
         raise RecordError(record.place, "found no language, expected the key 'lang' to split "
-                          f"sentences by, for {setting('within')} sentence", record)
+                          f"sentences by, for {setting('within')} sentence; import's --lang "
+                          "sets it", record)
     starts = [start for start, _ in sentence_spans(record["text"], record["lang"])]
     for entity in ordered:
         starts = [start for start in starts if not entity["start"] < start < entity["end"]]

@@ -280,3 +280,12 @@ def test_a_set_that_loses_most_of_its_annotations_is_refused(run, source, tmp_pa
     assert "found 2 of 3 annotations that cannot be read or are not in" in outcome.err
     assert len(rejects.read_text().splitlines()) == 2
     assert not out.exists()
+
+
+def test_several_parts_of_a_set_are_named(run, tmp_path: Path) -> None:
+    for name, part in (("a", "Test/Test for DDI"), ("b", "Test/Test for NER"), ("c", "")):
+        (tmp_path / "set" / part / "x").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "set" / part / "x" / f"{name}.txt").write_text("Uno.")
+    both = run("import", "brat", tmp_path / "set").err
+    assert f"several parts of a set: '{tmp_path}/set/Test/Test for DDI' (1), '{tmp_path}/set" in both
+    assert "several parts" not in run("import", "brat", tmp_path / "set/Test/Test for NER").err

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -44,13 +46,15 @@ from bmtools.corpus.importing import (
     input_files,
     with_unique_ids,
 )
-from bmtools.errors import DataError, Reject
+from bmtools.errors import BmtoolsWarning, DataError, Reject
 from bmtools.io.jsonl import refuse_empty
 from bmtools.io.sources import STDIN, source_name
 from bmtools.io.workers import ONE_WORKER
+from bmtools.records import Record
 
 Content = TypeVar("Content")
 _ESSENTIAL = "sentences lang duplicates output rejects resume workers"
+_PART = re.compile("(?:train(?:ing)?|dev(?:el|elopment)?|test)(?![a-z])", re.IGNORECASE)
 _takes_account = click.option(
     "--account", "with_account", is_flag=True,
     help="Prove that every character of the text is in a record or in a class that is left out, "
@@ -115,7 +119,7 @@ def reads(formats: dict[str, click.Command], reader: str, content: str, *example
         with usage_errors():
             records = _load(reader)(names, counts=counts, reject=reject, **settings, **options)
         records = with_unique_ids(changes.made(records, reject), duplicates, counts, reject)
-        records = changes.split(records, counts, reject)
+        records = changes.split(_naming_parts(records), counts, reject)
 
         records = _not_empty(records, names, allow_empty, counts)
         written = write_stream(step, records, output, "importing")
@@ -167,6 +171,21 @@ def reads(formats: dict[str, click.Command], reader: str, content: str, *example
         return formats[name]
 
     return make
+
+
+def _naming_parts(records: Iterable[Record]) -> Iterator[Record]:
+    """Pass on records; warn if they come from several folders of parts, such as train and test."""
+    parts = Counter[str]()
+    for record in records:
+        yield record
+        folders = Path(record.place).parts[:-1]
+        last = max((number for number, one in enumerate(folders, 1) if _PART.match(one)), default=0)
+        if last:
+            parts[str(Path(*folders[:last]))] += 1
+    if len(parts) > 1:
+        found = ", ".join(f"{shlex.quote(part)} ({count:,})" for part, count in parts.items())
+        warnings.warn(BmtoolsWarning(f"found records of several parts of a set: {found}; import "
+                                     "each part by its path"), stacklevel=2)
 
 
 def _load(path: str) -> Any:

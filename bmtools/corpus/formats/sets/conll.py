@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, groupby
+from itertools import chain, groupby, pairwise
 from operator import itemgetter
 
 from bmtools.corpus.formats.settings import ConllConfig, Scheme, Tokenization
@@ -190,7 +190,11 @@ def conll_lines(records: Iterable[Record], scheme: Scheme = "iob2",
         entities = _flat(record.get("entities", ()), counts)
         for start, end in lines:
             tokens = list(_tokens(text, start, end, entities, tokenization, counts))
-            tags = _tags(tokens, entities, _PREFIXES[scheme])
+            tags = list(_tags(tokens, entities, _PREFIXES[scheme]))
+            if scheme == "io":
+                borders = pairwise(_tags(tokens, entities, _PREFIXES["iob2"]))
+                counts["entities joined to the one before, which io cannot separate"] += sum(
+                    tag[0] == "B" and tag[1:] == before[1:] for before, tag in borders)
             yield "".join(f"{text[first:last]}\t{tag}\n"
                           for (first, last), tag in zip(tokens, tags, strict=True)) + "\n"
         counts["entities over several lines, tagged line by line"] += sum(

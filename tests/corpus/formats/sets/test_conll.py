@@ -172,3 +172,12 @@ def test_real_entities_agree_with_seqeval(data: Path, name: str) -> None:
     kept = [sentence for sentence in sentences if sentence]
     for record, rows in zip(conll_records([str(data / name)]), kept, strict=True):
         assert_as_seqeval(record, [row[-1] for row in rows], [row[0] for row in rows])
+
+
+def test_neighbours_that_io_joins_are_counted(write) -> None:
+    path = write("a B-X\nb B-X\nc I-X\nd B-Y\ne O\nf B-Y\n\ng B-Y\n")
+    counts: Counter[str] = Counter()
+    lines = "".join(conll_lines(conll_records([path]), "io", counts=counts))
+    back = [one for record in conll_records([write(lines)]) for one in record["entities"]]
+    assert (len(back), +counts) == (4, {"entities joined to the one before, which io cannot "
+                                        "separate": 1})
