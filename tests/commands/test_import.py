@@ -287,5 +287,5 @@ def test_several_parts_of_a_set_are_named(run, tmp_path: Path) -> None:
         (tmp_path / "set" / part / "x").mkdir(parents=True, exist_ok=True)
         (tmp_path / "set" / part / "x" / f"{name}.txt").write_text("Uno.")
     both = run("import", "brat", tmp_path / "set").err
-    assert f"several parts of a set: '{tmp_path}/set/Test/Test for DDI' (1), '{tmp_path}/set" in both
+    assert f"parts of a set: '{tmp_path}/set/Test/Test for DDI' (1), '{tmp_path}/set" in both
     assert "several parts" not in run("import", "brat", tmp_path / "set/Test/Test for NER").err
