@@ -74,7 +74,8 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     items: list[ReviewItem] = []
     with usage_errors():
         projected = project(records, reader, config, engine, reject, counts,
-                            Decisions.read(accept) if accept else None, items.append)
+                            Decisions.read(accept) if accept else None,
+                            items.append if review or review_page else None)
         number = write_stream(step, projected, output, "projecting")
     if review:
         write_records(items, review)
@@ -82,7 +83,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
         from bmtools.study.reports.review_page import write_review_page
 
         write_review_page(items, Path(review_page))
-    counts["annotations to review"] += len(items) if review or review_page else 0
+    counts["annotations to review"] += len(items)
     facts = [count_of(number, "records") + to_output(output), *count_lines(counts)]
     finish(step, "; ".join(facts))
 

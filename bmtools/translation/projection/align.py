@@ -39,7 +39,7 @@ _LETTERS = 12  # at which spellings are compared
 _STEP = 4  # words by which the sizes of sentences that are computed together may differ
 _MOST_CELLS = 1_000_000
 _LEAST_GAIN = 1e-6
-_MOST_WORD_PAIRS = 1_000_000  # of a pair: a thousand words on both sides, as a sentence never has
+MOST_WORD_PAIRS = 1_000_000  # of a pair: a thousand words on both sides, as a sentence never has
 
 
 def project_by_alignment(pairs: Sequence[SentencePair]) -> Places:
@@ -53,7 +53,7 @@ def project_by_alignment(pairs: Sequence[SentencePair]) -> Places:
     words = {(pair.source, pair.target): (plain_words(pair.source), plain_words(pair.target))
              for pair in pairs}
     short = {key: both for key, both in words.items()
-             if len(both[0]) * len(both[1]) <= _MOST_WORD_PAIRS}
+             if len(both[0]) * len(both[1]) <= MOST_WORD_PAIRS}
     links = dict(zip(short, align_words(list(short.values())), strict=True))
     counts = Counter(word for _, target in words.values() for word in target)
     total = counts.total()

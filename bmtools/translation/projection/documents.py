@@ -6,12 +6,13 @@ Answers of questions are prepared before the projection and settled after it.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+import zlib
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from math import inf
 
 import msgspec
@@ -20,7 +21,9 @@ from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.records import JsonObject, Record, check, distinct
 from bmtools.text.segment import sentence_spans
 from bmtools.translation.engines.engine import plain_line
+from bmtools.translation.projection.align import MOST_WORD_PAIRS
 from bmtools.translation.projection.confidence import Vote
+from bmtools.translation.projection.links import word_spans
 from bmtools.translation.projection.pairs import Projection, SentencePair, Span
 from bmtools.translation.projection.settings import Pairing
 
@@ -35,6 +38,9 @@ DECIDED = "annotations left out by a person's decision"
 UNLOCATED = "annotations lost: an answer without an offset"
 RELATIONS_LOST = "relations lost with their entities"
 _LONG = 600  # characters, from which on a text is worth splitting
+BLOCK = 10_000_000
+"""Pairs of words that are aligned at once: some 14,000 pairs of sentences, and 1.3 GB."""
+_PAIR_COST = 100  # of what a pair of sentences takes besides, in pairs of words
 Segment = tuple[int, int, int, int]
 """Start and end in the source, start and end in the translation."""
 
@@ -60,6 +66,33 @@ class DocumentPair:
     def languages(self) -> tuple[str, str]:
         """Those of source and translation; empty where a record does not say."""
         return self.source.get("lang") or "", self.translation.get("lang") or ""
+
+
+def blocks(documents: Iterable[DocumentPair], most: int = BLOCK) -> Iterator[list[DocumentPair]]:
+    """Gather documents until they have so many pairs of words; the last two blocks get half each.
+
+    Args:
+        documents: of a corpus, which is one block if it has fewer.
+        most: pairs of words, counted within pairs of sentences.
+    """
+    waiting: list[DocumentPair] = []
+    costs: list[int] = []  # of these and all before them
+    for document in documents:
+        waiting.append(document)
+        costs.append((costs or [0])[-1] + sum(map(_cost, document.pairs)))
+        if costs[-1] >= 2 * most:
+            cut = bisect_left(costs, most) + 1
+            block, waiting = waiting[:cut], waiting[cut:]
+            costs = [cost - costs[cut - 1] for cost in costs[cut:]]
+            yield block
+    cut = bisect_left(costs, costs[-1] / 2) + 1 if costs and costs[-1] > most else len(costs)
+    yield from filter(None, (waiting[:cut], waiting[cut:]))
+
+
+def _cost(pair: SentencePair) -> int:
+    """Count pairs of words; those that alignment leaves out do not count."""
+    size = len(word_spans(pair.source)) * len(word_spans(pair.target))
+    return _PAIR_COST + (size if size <= MOST_WORD_PAIRS else 0)
 
 
 def annotated_spans(record: Record) -> list[Span]:
@@ -162,8 +195,9 @@ def pair_records(sources: Iterable[Record], translations: Iterable[Record], reje
                  pairing: Pairing = "id") -> Iterator[tuple[Record, Record]]:
     """Pair records with their translations, in the order of the sources.
 
-    All translations are held in memory. Where there is no source at all, translations are not
-    missed: that is for the reader to refuse.
+    Both are read side by side: memory holds the ids, and translations that come before their
+    turn, compressed. Where there is no source at all, translations are not missed: that is for the
+    reader to refuse.
 
     Args:
         sources: with annotations.
@@ -181,26 +215,46 @@ def pair_records(sources: Iterable[Record], translations: Iterable[Record], reje
                                    "of the other files, expected as many translations as records",
                                    alone))
         return
-    waiting = {record["id"]: record for record in distinct(translations, reject)}
-    translated, records = list(waiting.values()), []
-    for record in distinct(sources, reject):
-        records.append(record)
-        translation = waiting.pop(record["id"], None)
+    waiting: dict[str, bytes] = {}
+    names: tuple[dict[str, None], dict[str, None]] = {}, {}
+    others = _noting(distinct(translations, reject), names[1])
+    for record in _noting(distinct(sources, reject), names[0]):
+        translation = _unpacked(waiting.pop(record["id"], None))
+        while translation is None and (other := next(others, None)):
+            if other["id"] == record["id"]:
+                translation = other
+            else:
+                waiting[other["id"]] = _packed(other)
         if translation is None:
-            files = _files(translated)
+            files = ", ".join(names[1])
             reject(RecordError(record.place, f"found no translation with the id {record['id']!r}"
                                f"{files and f' in {files}'}; add it, leave the record out, or pair "
                                f"both files by {setting('pairing')} order", record))
         else:
             yield record, translation
-    for rest in waiting.values() if records else ():
-        reject(RecordError(rest.place, f"found a translation with the id {rest['id']!r}, which no "
-                           f"record of {_files(records)} has", rest))
+    for rest in chain(map(_unpacked, waiting.values()), others):
+        if names[0] and rest:
+            reject(RecordError(rest.place, f"found a translation with the id {rest['id']!r}, which "
+                               f"no record of {', '.join(names[0])} has", rest))
 
 
-def _files(records: Iterable[Record]) -> str:
-    """Name the files that records come from."""
-    return ", ".join(dict.fromkeys(record.place.rpartition(":")[0] for record in records))
+def _noting(records: Iterable[Record], names: dict[str, None]) -> Iterator[Record]:
+    """Pass records on, and note the files that they come from."""
+    for record in records:
+        names[record.place.rpartition(":")[0]] = None
+        yield record
+
+
+def _packed(record: Record) -> bytes:
+    """Compress a record that waits for its turn."""
+    return zlib.compress(msgspec.json.encode((record, record.place)), 1)
+
+
+def _unpacked(content: bytes | None) -> Record | None:
+    if content is None:
+        return None
+    record, place = msgspec.json.decode(zlib.decompress(content))
+    return Record(record, place=place)
 
 
 def annotated(document: DocumentPair, votes: Sequence[Sequence[Vote]], min_confidence: float,
@@ -305,19 +359,19 @@ def settle_questions(projected: Iterable[tuple[Record, Record]], counts: Counter
     scored by, become what any text of the question has for them; a spelling that none has stays.
 
     Args:
-        projected: sources, from `prepare_answers`, and their translations with answers. All are
-            held in memory.
+        projected: sources, from `prepare_answers`, and their translations with answers. Those
+            from the first one with exact answers on are held in memory.
         counts: counts questions without an answer and those left out.
         reject: receives translations without their question and, unless it is `refuse`, what is
             left out.
     """
-    waiting = list(projected)
     known: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for _, record in waiting:
+    waiting: list[Record] = []
+    for source, record in projected:
+        is_of_several = {"question", "exact_answer"} & record.get("meta", {}).keys()
         for answer in record.get("answers", ()):
-            if _ORIGINAL in answer:
+            if is_of_several and _ORIGINAL in answer:
                 known[_question(record)][answer[_ORIGINAL].casefold()].append(answer["text"])
-    for source, record in waiting:
         if source.get("question") and not record.get("question"):
             reject(RecordError(record.place, "key 'question' is missing; expected the translation "
                                f"of {source['question']!r:.80}", record))
@@ -329,7 +383,12 @@ def settle_questions(projected: Iterable[tuple[Record, Record]], counts: Counter
                                    "translation", record))
         else:
             counts[UNANSWERABLE] += "question" in source and source.get("answers") == []
-            yield _settled(record, known.get(_question(record), {}), counts)
+            if waiting or record.get("meta", {}).get("exact_answer"):
+                waiting.append(record)
+            else:
+                yield _settled(record, {}, counts)
+    for record in waiting:
+        yield _settled(record, known.get(_question(record), {}), counts)
 
 
 def _question(record: Record) -> str:

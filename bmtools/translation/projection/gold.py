@@ -64,8 +64,8 @@ def calibrate(sources: str | PathLike[str] | Iterable[JsonObject],
                for span in annotated_spans(document.translation))}
     samples: list[Sample] = []
     right: defaultdict[str, list[bool]] = defaultdict(list)
-    for document, votes in zip(documents, project_documents(
-            documents, config, Counter(), Methods(config, engine)), strict=True):
+    for document, votes in project_documents(documents, config, Counter(),
+                                             Methods(config, engine)):
         name, text = _set_of(document), document.translation["text"]
         for (at, number), gold_place in zip(document.places, _gold_places(document), strict=False):
             own, offset = votes[at][number], document.segments[at][2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import pairwise, takewhile
 
 import numpy as np
@@ -63,7 +63,7 @@ def plain_words(text: str) -> list[str]:
             for word in words]
 
 
-@cache
+@lru_cache(_CACHED)
 def stem(word: str) -> str:
     """Fold case, and reduce a word to its spelling without the ending."""
     return spelling(word.casefold().rstrip("'\u2019") or word)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from os import PathLike
 
 from bmtools.errors import RecordError, Reject, refuse, setting
@@ -16,6 +17,7 @@ from bmtools.translation.engines.loading import load_engine, load_translator
 from bmtools.translation.projection.align import project_by_alignment
 from bmtools.translation.projection.confidence import (
     SHIPPED,
+    Calibration,
     Vote,
     features,
     read_calibration,
@@ -24,6 +26,7 @@ from bmtools.translation.projection.confidence import (
 from bmtools.translation.projection.documents import (
     DocumentPair,
     annotated,
+    blocks,
     pair_document,
     pair_records,
     prepare_answers,
@@ -36,12 +39,13 @@ from bmtools.translation.projection.mentions import (
     project_exactly,
     read_glossary,
 )
-from bmtools.translation.projection.pairs import Places, SentencePair
+from bmtools.translation.projection.pairs import Places, Projection, SentencePair
 from bmtools.translation.projection.review import UNDECIDED, Decisions, ReviewItem, review_items
 from bmtools.translation.projection.settings import SOURCE, ProjectionConfig
 from bmtools.translation.settings import EngineConfig
 
 _BY_MENTION = ("exact", "dictionary")
+Projector = Callable[[Sequence[SentencePair]], Places]
 
 
 def project(sources: str | PathLike[str] | Iterable[JsonObject],
@@ -52,8 +56,8 @@ def project(sources: str | PathLike[str] | Iterable[JsonObject],
             review: Callable[[ReviewItem], None] | None = None) -> Iterator[Record]:
     """Carry annotations from records to their translations.
 
-    All records are held in memory: methods learn from the whole corpus before the first span is
-    projected.
+    Methods learn from a block of records, see `blocks`, before its first span is projected. Memory
+    holds that, the ids of all records, and the translations that come before their turn.
 
     Args:
         sources: files, records or dictionaries with entities, relations and answers.
@@ -76,7 +80,7 @@ def project(sources: str | PathLike[str] | Iterable[JsonObject],
     counts = Counter() if counts is None else counts
     pairs = pair_records(map(prepare_answers, as_records(sources, reject)),
                          as_records(translations, reject), reject, config.pairing)
-    yield from project_pairs([pair_document(*pair) for pair in pairs], config, reject, counts,
+    yield from project_pairs((pair_document(*pair) for pair in pairs), config, reject, counts,
                              Methods(config, engine), decisions, review)
     if decisions:
         decisions.require_all_used()
@@ -96,22 +100,29 @@ def project_translated(records: Iterable[Record], config: ProjectionConfig, reje
         engine: that translated.
         loaded: the same, where it is loaded.
     """
-    documents = []
-    for record in records:
-        found = record.get(SOURCE, {"record": {"id": record["id"], "text": ""}, "place": ""})
-        source = prepare_answers(Record(found["record"], place=found["place"]))
-        documents.append(pair_document(source, record.without(SOURCE), found.get("mentions")))
-    yield from project_pairs(documents, config, reject, Counter() if counts is None else counts,
+    def documents() -> Iterator[DocumentPair]:
+        for record in records:
+            found = record.get(SOURCE, {"record": {"id": record["id"], "text": ""}, "place": ""})
+            source = prepare_answers(Record(found["record"], place=found["place"]))
+            yield pair_document(source, record.without(SOURCE), found.get("mentions"))
+
+    yield from project_pairs(documents(), config, reject, Counter() if counts is None else counts,
                              Methods(config, engine, loaded, asks_for_mentions=False))
 
 
-def project_pairs(documents: Sequence[DocumentPair], config: ProjectionConfig, reject: Reject,
+def project_pairs(documents: Iterable[DocumentPair], config: ProjectionConfig, reject: Reject,
                   counts: Counter[str], methods: Methods, decisions: Decisions | None = None,
                   review: Callable[[ReviewItem], None] | None = None) -> Iterator[Record]:
     """Carry annotations within pairs of documents; see `project` and `project_translated`."""
-    projected = []
-    for document, votes in zip(documents, project_documents(documents, config, counts, methods),
-                               strict=True):
+    projected = _annotated(documents, config, reject, counts, methods, decisions, review)
+    yield from settle_questions(projected, counts, reject)
+
+
+def _annotated(documents: Iterable[DocumentPair], config: ProjectionConfig, reject: Reject,
+               counts: Counter[str], methods: Methods, decisions: Decisions | None,
+               review: Callable[[ReviewItem], None] | None) -> Iterator[tuple[Record, Record]]:
+    """Yield each source and its translation with the annotations that have a place."""
+    for document, votes in project_documents(documents, config, counts, methods):
         if decisions:
             votes = decisions.apply(document, votes, counts)
         if review:
@@ -129,41 +140,45 @@ def project_pairs(documents: Sequence[DocumentPair], config: ProjectionConfig, r
         counts["annotations projected"] += sum(
             len(record[key]) for key in ("entities", "answers") if key in document.source)
         counts.update(lost)
-        projected.append((document.source, record))
-    yield from settle_questions(projected, counts, reject)
+        yield document.source, record
 
 
-def project_documents(documents: Sequence[DocumentPair], config: ProjectionConfig,
-                      counts: Counter[str], methods: Methods) -> Iterator[list[list[Vote]]]:
-    """Project the spans of all pairs of sentences of each document.
+def project_documents(documents: Iterable[DocumentPair], config: ProjectionConfig,
+                      counts: Counter[str], methods: Methods,
+                      ) -> Iterator[tuple[DocumentPair, list[list[Vote]]]]:
+    """Project the spans of all pairs of sentences of each document, block by block.
 
     Rules correct the edges of all places, methods vote on them, and the score of a chosen place is
     its confidence.
     """
     calibration = read_calibration(config.calibration or SHIPPED)
     config.require_resources(methods.engine)
-    languages = documents[0].languages if documents else ("", "")
-    pairs = methods.with_mentions([pair for document in documents for pair in document.pairs])
-    found = {}
-    for name in config.methods:
-        set_status(f"projecting by {name}")
-        found[name] = iter(methods.project(name, pairs, *languages))
-    for document in documents:
-        votes = []
-        for pair in document.pairs:
-            places = {name: next(own) for name, own in found.items()}
-            if config.edges:
-                places = {name: mend_edges(pair, own, *document.languages)
-                          for name, own in places.items()}
-            chosen = [vote({name: own[number] for name, own in places.items()},
-                           calibration.precisions) for number in range(len(pair.spans))]
-            for number, one in enumerate(chosen):
-                if one.place is not None:
-                    counts["edges corrected by rules"] += one.place.is_mended
-                    confidence = calibration.confidence(features(pair, number, one))
-                    chosen[number] = replace(one, place=replace(one.place, score=confidence))
-            votes.append(chosen)
-        yield votes
+    for block in blocks(documents):
+        pairs = methods.with_mentions([pair for document in block for pair in document.pairs])
+        found = {}
+        for name in config.methods:
+            set_status(f"projecting by {name}")
+            found[name] = iter(methods.project(name, pairs, *block[0].languages))
+        for document in block:
+            yield document, [_votes(document, pair, {name: next(own) for name, own in
+                                                     found.items()}, config, counts, calibration)
+                             for pair in document.pairs]
+
+
+def _votes(document: DocumentPair, pair: SentencePair,
+           places: Mapping[str, Sequence[Projection | None]], config: ProjectionConfig,
+           counts: Counter[str], calibration: Calibration) -> list[Vote]:
+    """Vote on the places of the spans of a pair that methods found."""
+    if config.edges:
+        places = {name: mend_edges(pair, own, *document.languages) for name, own in places.items()}
+    chosen = [vote({name: own[number] for name, own in places.items()}, calibration.precisions)
+              for number in range(len(pair.spans))]
+    for number, one in enumerate(chosen):
+        if one.place is not None:
+            counts["edges corrected by rules"] += one.place.is_mended
+            confidence = calibration.confidence(features(pair, number, one))
+            chosen[number] = replace(one, place=replace(one.place, score=confidence))
+    return chosen
 
 
 @dataclass
@@ -181,6 +196,8 @@ class Methods:
     engine: EngineConfig | None = None
     loaded: Translator | None = None
     asks_for_mentions: bool = True
+    _projectors: dict[str, Projector] = field(default_factory=dict)
+    _mentions: dict[str, str] = field(default_factory=dict)
 
     def translator(self) -> Translator:
         """Load the engine by itself: a memory has no marked sentences."""
@@ -191,14 +208,16 @@ class Methods:
     def with_mentions(self, pairs: Sequence[SentencePair]) -> Sequence[SentencePair]:
         """Add the translations of the annotated words by themselves, if a method looks for them.
 
-        Each is translated once; one without a translation is empty.
+        Each is translated once, in whichever block it is; one without a translation is empty.
         """
         if not self.engine or not self.asks_for_mentions \
                 or not set(_BY_MENTION) & set(self.config.methods):
             return pairs
         translator = load_translator(self.engine, engine=self.translator())
-        known = translate_all(translator, (pair.source[start:end] for pair in pairs
-                                           for start, end in pair.spans))
+        known = self._mentions
+        known |= translate_all(translator, (
+            mention for pair in pairs for start, end in pair.spans
+            if (mention := pair.source[start:end]) not in known))
         return [replace(pair, mentions=tuple(known[pair.source[start:end]]
                                              for start, end in pair.spans)) for pair in pairs]
 
@@ -208,7 +227,7 @@ class Methods:
 
         Args:
             method: its name.
-            pairs: of the whole corpus.
+            pairs: of a block of the corpus.
             source: language of the sources, ISO 639-1; empty if it is not known.
             target: of the translations.
 
@@ -216,20 +235,25 @@ class Methods:
             BmtoolsError: a model, file or program that it needs is missing.
             ValueError: a setting that does not fit its model.
         """
+        if method not in self._projectors:
+            self._projectors[method] = self._projector(method, source, target)
+        return self._projectors[method](pairs)
+
+    def _projector(self, method: str, source: str, target: str) -> Projector:
+        """Load what a method needs."""
         config = self.config
         if self.engine:
             source, target = self.engine.source_lang, self.engine.target_lang
         if method == "align":
-            return project_by_alignment(pairs)
+            return project_by_alignment
         if method == "exact":
-            return project_exactly(pairs)
+            return project_exactly
         if method == "dictionary":
             return DictionaryProjector(read_glossary(config.glossary, source, target)
-                                       if config.glossary else {}).project(pairs)
+                                       if config.glossary else {}).project
         if method == "markers":
-            return project_by_markers(pairs, self.translator())
+            return partial(project_by_markers, translator=self.translator())
         from bmtools.translation.projection.embeddings import EmbeddingsProjector  # imports torch
 
         assert config.embeddings is not None
-        return EmbeddingsProjector.load(config.embeddings, source, target,
-                                        config.layer).project(pairs)
+        return EmbeddingsProjector.load(config.embeddings, source, target, config.layer).project

@@ -240,6 +240,22 @@ def test_exact_answers_are_what_any_text_of_the_question_has_for_them():
     assert "original" not in json.dumps(records)
 
 
+def test_questions_wait_for_each_other_only_if_they_have_exact_answers():
+    plain = record("Fever.", answers=[{"text": "Fever", "start": 0, "original": "Febbre"}])
+    exact = plain.replace(id="s", meta={"question": "q", "exact_answer": [["Febbre"]]})
+    seen = []
+
+    def projected():
+        for one in (plain, exact, plain):
+            seen.append(one["id"])
+            yield one, one
+
+    found = settle_questions(projected(), Counter())
+    assert (next(found)["id"], seen) == ("r", ["r"])
+    assert (next(found)["meta"]["exact_answer"], seen) == ([["Fever"]], ["r", "s", "r"])
+    assert [one["id"] for one in found] == ["r"]
+
+
 @pytest.mark.parametrize("exact", [5, "heart", [], {"a": 1}, [1, None], [["heart"], "heart", 2],
                                    [{"a": 1}, {"a": 1}]])
 def test_exact_answers_of_another_form_do_no_harm(exact):

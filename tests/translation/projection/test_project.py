@@ -1,6 +1,8 @@
 """Methods by name, with their engine and files."""
 
 import sys
+from collections import Counter
+from functools import partial
 
 import pytest
 
@@ -8,6 +10,7 @@ from bmtools.records import Record
 from bmtools.translation import translate
 from bmtools.translation.engines import loading
 from bmtools.translation.projection import project as project_module
+from bmtools.translation.projection.documents import blocks, pair_document
 from bmtools.translation.projection.pairs import SentencePair
 from bmtools.translation.projection.project import Methods, project
 from bmtools.translation.projection.settings import ProjectionConfig
@@ -64,3 +67,53 @@ def test_an_engine_that_translated_projects_too(monkeypatch, m2m, write_lines):
                          model=m2m, device="cpu")
     assert record["text"] == "Nessun paziente è morto."
     assert loaded == ["transformers"]
+
+
+@pytest.mark.parametrize(("words", "sizes"), [
+    ([], []), ([9, 9, 9], [3]), ([9] * 7, [4, 3]), ([9] * 9, [4, 3, 2]), ([9] * 16, [4, 4, 4, 4]),
+    ([0, 99, 1, 1], [2, 2]), ([5000, 9, 9], [3])])
+def test_documents_come_in_blocks_of_about_so_many_pairs_of_words(words, sizes):
+    """A pair of sentences costs 100 and its pairs of words; what is not aligned has none."""
+    documents = [pair_document(Record(id=str(number), text="a " * count),
+                               Record(id=str(number), text="a " * count))
+                 for number, count in enumerate(words)]
+    found = list(blocks(documents, most=4 * 181))
+    assert [len(block) for block in found] == sizes
+    assert sum(found, []) == documents
+
+
+def test_a_corpus_goes_by_in_blocks(monkeypatch):
+    """Neither sources nor translations are read far ahead; rejected ones do not change that."""
+    monkeypatch.setattr(project_module, "blocks", partial(blocks, most=1000))
+    read = Counter()
+
+    def records(lang, text, left_out=()):
+        for number in range(100):
+            read[lang] += 1
+            if number not in left_out:
+                yield Record(id=str(number), lang=lang, text=f"{text} {number}.",
+                             entities=[{"start": 0, "end": len(text), "type": "D"}])
+
+    rejected = []
+    projected = project(records("en", "Sharp pain", {7}), records("it", "Dolore acuto"),
+                        reject=rejected.append)
+    first = next(projected)
+    assert [one["text"] for one in first["entities"]] == ["Dolore acuto"]
+    assert read["en"] == read["it"] < 25
+    assert [one["id"] for one in projected] == [str(n) for n in range(100) if n != 7][1:]
+    assert [str(error).split(",")[0] for error in rejected] == [
+        "<memory>: found a translation with the id '7'"]
+
+
+def test_a_glossary_is_read_and_a_mention_translated_once_for_all_blocks(monkeypatch, engine,
+                                                                         tmp_path):
+    made, reads = engine({"fever": "febbre"}), []
+    monkeypatch.setattr(project_module, "blocks", partial(blocks, most=1))
+    monkeypatch.setattr(project_module, "read_glossary", lambda *_: reads.append(1) or {})
+    records = [Record(id=str(number), text="A fever.", lang="en", entities=[
+        {"start": 2, "end": 7, "type": "D"}]) for number in range(5)]
+    config = ProjectionConfig(("dictionary",), glossary=tmp_path / "terms.tsv")
+    translations = [one.replace(text="Una febbre.", lang="it") for one in records]
+    found = project(records, translations, config, APERTIUM)
+    assert [one["entities"][0]["text"] for one in found] == ["febbre"] * 5
+    assert (made.calls, reads) == ([["fever"]], [1])
