@@ -26,7 +26,8 @@ else:
 
 STDIN = "-"
 _GZIP = b"\x1f\x8b"
-_ZSTD = b"\x28\xb5\x2f\xfd"
+# A frame of content, or a skippable one, as pzstd puts first.
+_ZSTD = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")
 _BOM = b"\xef\xbb\xbf"
 _BUFFER_BYTES = 1 << 17
 _CARRIAGE_RETURNS = re.compile(rb"\r+\n|\r")
@@ -103,7 +104,7 @@ def open_bytes(name: str, takes_digest: bool = True) -> Iterator[BinaryIO]:
             stream, head = raw, raw.peek(4)[:4]
             if head[:2] == _GZIP:
                 stream = io.BufferedReader(_gzip_file(raw))
-            elif head == _ZSTD:
+            elif _ZSTD.match(head):
                 stream = io.BufferedReader(zstd.ZstdFile(raw))
             if stream.peek(3)[:3] == _BOM:
                 stream.read(3)
@@ -159,7 +160,8 @@ def _damage() -> tuple[type[Exception], ...]:
 def is_compressed(name: str) -> bool:
     """Tell whether a file is one of gzip or zstd, by its content."""
     with Path(name).open("rb") as stream:
-        return stream.read(4).startswith((_GZIP, _ZSTD))
+        head = stream.read(4)
+    return head.startswith(_GZIP) or _ZSTD.match(head) is not None
 
 
 @contextmanager

@@ -25,6 +25,9 @@ PACKED: dict[str, Callable[[bytes], bytes]] = {
     "zstd": zstd.compress,
     "zstd in two frames": lambda c: b"".join(
         zstd.compress(part) for part in (c[:9], c[9:])),
+    "zstd between skippable frames": lambda c: b"".join(
+        byte + b"\x2a\x4d\x18\x02\0\0\0\xff\0" + zstd.compress(part)
+        for byte, part in ((b"\x50", c[:9]), (b"\x5f", c[9:]), (b"\x5a", b""))),
 }
 
 
