@@ -24,6 +24,8 @@ from bmtools.io.output import STDOUT, descriptor_of, is_special
 from bmtools.io.unfinished import BESIDE, real_path, reserved
 
 OVERWRITE = "overwrite"
+UNNAMED = "stdin"
+"""Flag of stdin where a command without files may read it."""
 _DATA = ("--output", "--rejects")
 """Options of files without which a command's work would be in vain."""
 
@@ -145,7 +147,7 @@ def declared_paths(context: click.Context) -> Iterator[DeclaredPath]:
         values = context.params.get(name)
         flag = f"--{long_name(param)}" if isinstance(param, click.Option) else "FILES"
         if values == () and flag == "FILES":
-            yield DeclaredPath("stdin", STDOUT, param.type, name)
+            yield DeclaredPath(UNNAMED, STDOUT, param.type, name)
         for value in values if isinstance(values, tuple) else (values,):
             for path in param.type.paths(value) if value not in (None, "") else ():
                 yield DeclaredPath(flag, path, param.type, name)

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 
 import click
 
-from bmtools.cli.outputs import DeclaredPath, check_outputs, declared_paths
+from bmtools.cli.outputs import UNNAMED, DeclaredPath, check_outputs, declared_paths
 from bmtools.cli.progress import Display
 from bmtools.cli.step_records import SWITCH, Redirected, record_outputs
 from bmtools.cli.streams import StdoutDigest, hash_stdout
@@ -59,6 +59,9 @@ class CommandStep(Step):
                 raise click.UsageError(str(error), self.context) from error
             if is_main_process():
                 self.display = stack.enter_context(Display(self.command))
+            if any(path.name == STDIN and path.flag != UNNAMED and not path.kind.is_output
+                   for path in self.paths):
+                self._announce_terminal()
             stack.enter_context(watching_status(self._follow))
             yield
 
@@ -108,11 +111,14 @@ class CommandStep(Step):
 
     def sources(self, files: Sequence[str]) -> tuple[str, ...]:
         """Return the names of inputs to read, by default stdin; on a terminal with a note."""
-        names = files or (STDIN,)
-        if STDIN in names and sys.stdin.isatty():
+        if not files:
+            self._announce_terminal()
+        return tuple(map(self.source, files or (STDIN,)))
+
+    def _announce_terminal(self) -> None:
+        if sys.stdin.isatty():
             self.hide_status()  # it would appear in the text that is typed
             click.echo("bmtools: reading from the terminal; end with Ctrl-D", err=True)
-        return tuple(map(self.source, names))
 
     def hide_status(self) -> None:
         """Show no status for the rest of the command: others use the terminal."""

@@ -50,7 +50,7 @@ def command(step: CommandStep, gold: str, predictions: tuple[str, ...], reject: 
     with usage_errors():
         if gold == STDIN and STDIN in (predictions or (STDIN,)):
             raise click.UsageError("found stdin for GOLD and for PREDICTIONS, expected one of them")
-        runs = name_predictions(predictions or (STDIN,))
+        runs = name_predictions(predictions or step.sources(()))
         lines = task_scores(gold, runs, reject=reject, **options)
     print_results(step, lines, output)
     if plot is not None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -66,6 +68,28 @@ def test_records_hash_every_file_that_was_read(folder: Path, run: Run) -> None:
     assert run("verify", "it.jsonl").code == 0
     (folder / "g.tsv").write_text("fever\tfebbri\n")
     assert run("verify", "it.jsonl").code == 1
+
+
+class Terminal(io.TextIOWrapper):
+    """Stdin on which somebody types."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("arguments", [
+    ("describe",), ("describe", "-"), ("score-tasks", "en.jsonl"), ("score-tasks", "-", "en.jsonl"),
+    ("score-translation", "en.jsonl"), ("mix", "--corpus", "a=-"), ("import", "text"),
+    ("compare-vocab", "--terms", "-", "--vocab", "words"),
+], ids=" ".join)
+def test_a_command_that_reads_the_terminal_announces_it(
+        folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch,
+        arguments: tuple[str, ...]) -> None:
+    (folder / "words").mkdir()
+    with (folder / "en.jsonl").open(encoding="utf-8") as typed:
+        monkeypatch.setattr(sys, "stdin", Terminal(typed.buffer))
+        outcome = run(*arguments)
+    assert outcome.err.count("bmtools: reading from the terminal; end with Ctrl-D\n") == 1
 
 
 def test_parameters_that_name_files_say_so_by_their_type() -> None:
