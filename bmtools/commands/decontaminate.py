@@ -26,7 +26,7 @@ from bmtools.io.output import open_output
     "bmtools decontaminate corpus.jsonl --evaluation test.jsonl --least-words 4 --action report "
     "--hits hits.jsonl > /dev/null"),
     essential="evaluation hits ngram-words least-words keys action output workers resume rejects",
-    topics="records", next_command="build-vocab {output} -o vocabulary")
+    topics="records", next_command="build-vocab {output} --allow-fewer -o vocabulary")
 @passes_records()
 @click.option("--evaluation", multiple=True, required=True, type=input_file, metavar="FILE",
               help="Records that models are evaluated on; may be repeated.")

@@ -23,7 +23,7 @@ from bmtools.io.output import open_output
     "bmtools dedup corpus.jsonl --dropped duplicates.jsonl -o distinct.jsonl",
     "bmtools dedup corpus.jsonl --against english.jsonl -o distinct.jsonl"),
     essential="duplicates threshold ngram-words against dropped output workers resume",
-    topics="records", next_command="build-vocab {output} -o vocabulary")
+    topics="records", next_command="build-vocab {output} --allow-fewer -o vocabulary")
 @passes_records()
 @writes_file("--dropped", "Collect duplicates here; meta.dropped has the id that stays in their "
                           "place and the similarity.")

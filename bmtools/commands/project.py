@@ -85,7 +85,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
         write_review_page(items, Path(review_page))
     counts["annotations to review"] += len(items)
     facts = [count_of(number, "records") + to_output(output), *count_lines(counts)]
-    finish(step, "; ".join(facts))
+    finish(step, "; ".join(facts), leads_on=number > 2)  # a split needs three documents
 
 
 def _engine(options: JsonObject) -> EngineConfig | None:

@@ -42,7 +42,7 @@ from bmtools.translation.settings import AuditConfig, DocumentConfig, RayConfig,
     "--engine memory --memory memory.tsv --missing keep -o italian.jsonl.zst"),
     essential="source-lang target-lang engine memory model command missing project output "
               "resume rejects",
-    topics="records devices", next_command="build-vocab {output} -o vocabulary")
+    topics="records devices", next_command="build-vocab {output} --allow-fewer -o vocabulary")
 @passes_records("the records")
 @takes_engine(required=True)
 @takes_values(DocumentConfig, without=(

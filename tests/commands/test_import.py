@@ -231,6 +231,37 @@ def test_help_warns_of_the_italian_relations(run) -> None:
     assert "47 % of those of train join a chemical and a gene" in text
 
 
+NOTE = "".join(f"Riga {number} della visita.\n" for number in range(10))
+
+
+@pytest.mark.parametrize("options", [(), ("--paragraphs",), ("--whole-files",)])
+def test_text_cut_at_line_ends_is_reported(run, tmp_path: Path, options: tuple[str, ...]) -> None:
+    (tmp_path / "note.txt").write_text(NOTE)
+    (tmp_path / "line.txt").write_text("Una riga.\n")
+    said = run("import", "text", tmp_path / "note.txt", tmp_path / "line.txt", *options).err
+    hint = "; files cut at line ends (--whole-files makes one record of each): 1 in "
+    assert said.startswith("bmtools: 2 records in " if options else f"bmtools: 11 records{hint}")
+
+
+def test_the_next_commands_run_on_a_small_file(run, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("note.txt").write_text(NOTE)
+    Path("two.conll").write_text("Febbre\tB-DIS\n\nTosse\tB-DIS\n")
+
+    def following(*arguments: object) -> list[str]:
+        outcome = run(*arguments)
+        assert outcome.code == 0, outcome.err
+        return outcome.err.rpartition("; next: bmtools ")[2].split()
+
+    built = following(*following("import", "text", "note.txt", "--lang", "it", "-o", "n.jsonl"))
+    assert built[:3] == ["pretrain", "FILE", "--architecture"]
+    Path("vocabulary").rename("first")
+    distinct = following(*following("clean", "n.jsonl", "-o", "c.jsonl"))
+    assert following(*distinct) == built
+    # Three parts need three documents.
+    assert "next:" not in run("import", "conll", "two.conll", "--lang", "it", "-o", "s.jsonl").err
+
+
 def test_account_of_text(run, shell, source) -> None:
     outcome = run("import", "text", source("One two.\n\n Three.\n"), "--account")
     assert outcome.code == 0

@@ -123,7 +123,8 @@ def reads(formats: dict[str, click.Command], reader: str, content: str, *example
 
         records = _not_empty(records, names, allow_empty, counts)
         written = write_stream(step, records, output, "importing")
-        finish(step, records_written(written, counts, output))
+        # A split needs three documents.
+        finish(step, records_written(written, counts, output), leads_on=written > 2)
 
     def read_texts(step: CommandStep, files: tuple[str, ...], changes: RecordChanges,
                    duplicates: Duplicates, allow_empty: bool, reject: Reject, output: str,
@@ -166,7 +167,8 @@ def reads(formats: dict[str, click.Command], reader: str, content: str, *example
             name, cls=Command, essential=f"{own} {_ESSENTIAL}" if is_text else "",
             examples=[f"bmtools import {name} {example}" for example in examples],
             meanings={"files": f"{content}, plain, .gz or .zst{come}; none or - means stdin."},
-            topics="records", next_command="build-vocab {output} -o vocabulary" if is_text
+            topics="records",
+            next_command="build-vocab {output} --allow-fewer -o vocabulary" if is_text
             else "split {output} -o parts")(run)
         return formats[name]
 

@@ -14,6 +14,7 @@ from bmtools.io.sources import open_bytes, read_lines, source_name, source_stem
 from bmtools.records import Record
 
 _LINE_BYTES = 50  # in memory, beside its text
+_CUT = "files cut at line ends (--whole-files makes one record of each)"
 
 
 @reader
@@ -26,16 +27,19 @@ def text_records(names: Iterable[str], tally: Tally, unit: Unit | None = None) -
 
     Args:
         names: text files, compressed or not; `-` for stdin.
-        unit: text of one record, a line by default; file keeps one file at a time in memory.
+        unit: text of one record; file keeps one file at a time in memory. By default a line, and
+            files of several lines are counted.
 
     Raises:
         DataError: bytes that are not UTF-8, or a first line that is a table's, XML or a record.
     """
     for name in names:
-        stem = source_stem(name)
+        stem, records = source_stem(name), 0
         for number, text in _blocks(name, unit or "line"):
+            records += 1
             yield Record(id=stem if unit == "file" else f"{stem}:{number}", text=text,
                          place=f"{source_name(name)}:{number}")
+        tally.counts[_CUT] += unit is None and records > 1
 
 
 def text_account(records: Iterable[Record], name: str, counts: Counter[str],
