@@ -26,7 +26,9 @@ _HIDDEN = re.compile(r"\.(?P<name>.+)\.(?P<host>[^.]+)-(?P<boot>\w+)-\d+-\w{4}\.
 FINISHED, _REPLACED, MOVING = "finished", "replaced", "moving"
 RUN = ".run"
 """Ending of the directory beside an output that holds its unfinished run."""
-BESIDE = (RUN, ".kept")
+KEPT = ".kept"
+"""Ending of the directory beside an output that holds checkpoints of its phases and steps."""
+BESIDE = (RUN, KEPT)
 """Endings of the directories beside an output that hold what leads to it, until it is there."""
 
 

@@ -48,7 +48,8 @@ class StepEnergy:
 def find_steps(records: Iterable[tuple[str, JsonMapping]]) -> list[StepEnergy]:
     """List steps with their energy, each once.
 
-    Outputs of one run, such as its checkpoints, are one step: the last has the figures of all.
+    Outputs of one run, such as its checkpoints and its log, are one step. It is named by the
+    checkpoint with most tokens, and has the figures of the output that was written last.
 
     Args:
         records: of steps, with the names of their outputs.
@@ -60,8 +61,10 @@ def find_steps(records: Iterable[tuple[str, JsonMapping]]) -> list[StepEnergy]:
         hours = {"hours": record["wall_seconds"] / _SECONDS} if "wall_seconds" in record else {}
         figures = record.get("energy") or hours
         key = str(figures.get("run") or record.get("sha256") or number)
-        if key not in steps or figures.get("hours", 0) > steps[key].figures.get("hours", 0):
-            steps[key] = StepEnergy(name, record, figures)
+        same = [StepEnergy(name, record, figures), *filter(None, [steps.get(key)])]
+        last = max(same, key=lambda step: step.figures.get("hours", 0))
+        steps[key] = replace(max(same, key=lambda step: (
+            step.record.get("tokens_seen", 0), step.figures.get("hours", 0))), figures=last.figures)
     return list(steps.values())
 
 

@@ -192,7 +192,7 @@ def _write(runs: Runs, sources: Sources, started: float) -> Report:
                        **({"grid": runs.values} if runs.values else {})}
     for name, metric in itertools.product((DEV, TEST), task.metrics):
         if values := [line[name][metric] for line in runs.lines if name in line]:
-            summary[f"{name}_{metric}"] = summarize(values)
+            summary[f"{name}_{metric}"] = summarize(values, metric)
     set_status(f"writing {plan.output}")
     model = task.finish(trained_model(task, best))
     with new_directory(plan.output, plan.overwrite) as partial:
@@ -354,8 +354,8 @@ def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]], repo
             one.optimization, precision=optimization.precision))
         try:
             runs = _run_seeds(one, task, splits, values, stops, report)
-            scores = {f"dev_{task.metric}": summarize(runs.dev_scores), **_lost(runs)} \
-                if values else {}
+            scores = {f"dev_{task.metric}": summarize(runs.dev_scores, task.metric),
+                      **_lost(runs)} if values else {}
             if chosen is None or runs.rank > chosen.rank:
                 chosen = runs
         except DivergedError as found:
@@ -430,14 +430,15 @@ def _lost(runs: Runs) -> Report:
     return {"diverged": runs.diverged} if runs.diverged else {}
 
 
-def summarize(values: Sequence[float], interval: bool = True) -> Report:
+def summarize(values: Sequence[float], metric: str = "", interval: bool = True) -> Report:
     """Compute mean, median, sample deviation and t interval over runs; one has no last two.
 
     Args:
         values: a score of each.
+        metric: its name; the interval stays in its range.
         interval: whether the runs are independent of each other, as those of folds are not.
     """
-    bounds = t_interval(values, _CONFIDENCE) if interval else None
+    bounds = t_interval(values, _CONFIDENCE, metric) if interval else None
     return {"mean": round(statistics.fmean(values), _DIGITS),
             "median": round(statistics.median(values), _DIGITS),
             "deviation": round(statistics.stdev(values), _DIGITS) if len(values) > 1 else None,

@@ -20,7 +20,7 @@ from bmtools.io.directories import beside, place_of, refuse_existing
 from bmtools.io.json_files import read_object
 from bmtools.io.provenance.manifest import DirectoryHashes
 from bmtools.io.step import Step
-from bmtools.io.unfinished import RUN, real_path, remove_abandoned
+from bmtools.io.unfinished import KEPT, RUN, real_path, remove_abandoned
 from bmtools.models.sizes import named_size
 from bmtools.recipes.phases import Phase, RunConfig, resolved, run_settings
 from bmtools.recipes.settings import (
@@ -324,7 +324,7 @@ def runs_directory(output: Path) -> Path:
 
 def kept_directory(output: Path) -> Path:
     """Return the directory of kept checkpoints: those of each phase and of `keep_steps`."""
-    return beside(output, ".kept")
+    return beside(output, KEPT)
 
 
 def last_kept(output: Path, number: int) -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -138,7 +139,8 @@ def _lines(systems: Mapping[str, Sequence[str]], references: Sequence[str],
         own = {key: of_systems[number] for key, of_systems in scores.items()}
         yield {"model": name, "segments": len(references),
                **{key: _rounded(one.score) for key, one in own.items()},
-               "intervals": {key: [_rounded(one.mean - one.ci), _rounded(one.mean + one.ci)]
+               "intervals": {key: [_rounded(max(one.mean - one.ci, 0)),
+                                   _rounded(min(one.mean + one.ci, inf if key == "ter" else 100))]
                              for key, one in own.items()},
                "length_ratio": round(sum(map(len, texts)) / length, 4), **kept[name],
                "signatures": signatures}

@@ -63,6 +63,16 @@ def test_checkpoints_of_one_run_are_one_step() -> None:
     assert (whole["steps"], whole["hours"], whole["declared"]["kwh"]) == (1, 5, 0.5)
 
 
+def test_a_log_with_more_hours_does_not_hide_the_tokens_of_its_run() -> None:
+    """The record of redirected stdout is written after the checkpoint's, and has no tokens."""
+    kept, model, log = (record(number, run="one", hours=hours) | more for number, hours, more in (
+        (1, 1.0, {"tokens_seen": 400}), (2, 2.0, {"tokens_seen": 900}), (3, 2.5, {})))
+    for order in permutations((("kept", kept), ("model", model), ("log", log))):
+        [step] = find_steps(order)
+        assert (step.name, step.record["tokens_seen"], step.figures["hours"]) == (
+            "model", 900, 2.5)
+
+
 def test_kinds_stay_apart_and_steps_without_figures_are_named() -> None:
     records = {
         "corpus.jsonl": record(1, "translate", hours=4.0, declared={"kwh": 2, "hours": 4.0}),

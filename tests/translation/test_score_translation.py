@@ -51,6 +51,21 @@ def test_scores_are_those_of_sacrebleu(files: dict[str, Path]) -> None:
     assert by_ids["length_ratio"] == pytest.approx(length, abs=1e-4)
 
 
+def test_intervals_stay_within_the_range_of_their_score(tmp_path: Path) -> None:
+    """One of twelve is right, and the resamples of its share are skewed."""
+    texts = [f"La terapia con aspirina riduce il dolore numero {number}." for number in range(12)]
+    for name, own in (("gold", texts), ("poor", [*texts[:1], *["xxx qqq zzz www"] * 11]),
+                      ("good", [*["xxx qqq zzz www"], *texts[1:]])):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(
+            {"id": str(number), "text": text, "lang": "it"}) + "\n"
+            for number, text in enumerate(own)))
+    poor, good = (score_translation(f"{tmp_path}/{name}.jsonl", f"{tmp_path}/gold.jsonl")[0]
+                  for name in ("poor", "good"))
+    assert [poor["intervals"][key][0] for key in ("bleu", "chrf")] == [0, 0]
+    assert good["intervals"]["bleu"][1] <= 100 and good["intervals"]["ter"][0] >= 0
+    assert poor["ter"] <= poor["intervals"]["ter"][1]
+
+
 def test_p_values_are_those_of_sacrebleu(files: dict[str, Path]) -> None:
     """As printed by the same with `-i first.txt second.txt --paired-bs`."""
     first, second, difference = score_translation(

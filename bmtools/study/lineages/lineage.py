@@ -19,6 +19,7 @@ from bmtools.io.provenance.record import (
     recorded_outputs,
     steps_of,
 )
+from bmtools.io.unfinished import KEPT
 from bmtools.records import JsonMapping, JsonObject
 from bmtools.study.lineages.graph import DIRECTORY, PIPE, SOURCE, Edge, Lineage, Node
 
@@ -99,6 +100,10 @@ class _Trace:
         waiting = list(dict.fromkeys(roots))
         while waiting:
             waiting += self._add_parents(self._nodes[waiting.pop(0)])
+        at = {path.absolute(): id for path, id in zip(paths, roots, strict=True)}
+        for path, id in at.items():
+            if (run := at.get(kept_by(path), id)) != id:
+                self._edges[Edge(run, id, "kept")] = None
         for node in self._nodes.values():
             if node.kind == SOURCE and node.path and not self._takes_changed:
                 read_record(relative(node.path), warns=True)
@@ -287,6 +292,13 @@ def _words(value: object) -> Iterator[str]:
             yield from _words(one)
     elif isinstance(value, str) and len(value) < _MOST_NAME and "\n" not in value:
         yield value.rpartition("=")[2]
+
+
+def kept_by(path: Path) -> Path:
+    """Return the output whose run kept a checkpoint, such as `model` of `model.kept/step-9`; the
+    path itself if it is not such a checkpoint."""
+    folder = path.parent
+    return folder.with_suffix("") if folder.suffix == KEPT else path
 
 
 _hash = cache(hash_path)

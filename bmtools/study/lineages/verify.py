@@ -105,7 +105,7 @@ def _changed_twins(id: str, path: Path, lineage: Lineage) -> Iterator[JsonObject
     twins = {output.absolute().parent / edge.role for edge in lineage.edges
              if edge.parent == id and (output := outputs[edge.child])}
     for twin in sorted(twins - {path.absolute()}):
-        if twin.is_file() and read_record(twin).get("sha256", id) == id \
+        if twin.is_file() and path.is_file() and read_record(twin).get("sha256", id) == id \
                 and (digest := _hash(twin, id)) not in outputs:
             yield _line(relative(twin), CHANGED, id, digest)
 

@@ -29,7 +29,7 @@ from bmtools.study.reports.charts import (
     dot_chart,
     line_chart,
 )
-from bmtools.study.reports.labels import model_names, names_of, short_names, words_of
+from bmtools.study.reports.labels import model_names, names_of, words_of
 from bmtools.study.reports.ranks import rank_parts
 from bmtools.study.reports.study import Study, StudyDirectory
 from bmtools.tasks.metrics.errors import PRECISION
@@ -326,9 +326,11 @@ def _setting(key: str, settings: JsonMapping) -> Cell:
 
 
 def _differences(study: Study, of_predictions: bool) -> Iterator[Table]:
-    own = names_of(model for line in study.lines["compared"] for model in line["compared"])
+    own = {model: study.name_of(model) for line in study.lines["compared"]
+           for model in line["compared"]}
+    short = names_of(own.values())
     rows: list[list[Cell]] = [[
-        " - ".join(own[model] for model in line["compared"]),
+        " - ".join(short[own[model]] for model in line["compared"]),
         words_of(" ".join(filter(None, (line.get("set"), line["metric"])))),
         *Estimate.of(line["difference"], line.get("interval")), line.get("p"),
         line.get("p_holm")] for line in study.lines["compared"]
@@ -363,33 +365,36 @@ def ranks(study: Study) -> Iterator[Part]:
 def tasks(study: Study) -> Iterator[Part]:
     """Show scores on tasks with their intervals."""
     yield "Bars: intervals of 95 %, of fine-tuning over its seeds."
-    tuned = [(line["checkpoint"], words_of(metric), values) for line in study.lines["finetuned"]
-             for metric, values in line.items() if isinstance(values, Mapping) and "mean" in values]
-    scored = [(line["model"], line.get("task", "over seeds"), [*metrics_of(line)])
-              for line in [*study.lines["tasks"], *study.lines["seeds of tasks"]]]
-    charts: defaultdict[tuple[str, str], dict[str, Estimate]] = defaultdict(dict)
+    tuned = [(study.name_of(line["checkpoint"]), words_of(metric), values)
+             for line in study.lines["finetuned"] for metric, values in line.items()
+             if isinstance(values, Mapping) and "mean" in values]
+    lines = [{**line, "model": study.name_of(line["model"]), "task": ", ".join(
+        [line.get("task", "over seeds"), *filter(None, [line.get("set")])])}
+        for line in [*study.lines["tasks"], *study.lines["seeds of tasks"]]]
+    names = names_of([*(model for model, *_ in tuned), *(line["model"] for line in lines)])
+    charts: defaultdict[tuple[str, str, str], list[tuple[str, Estimate]]] = defaultdict(list)
     for model, words, values in tuned:
         if words.startswith("test "):
-            charts[f"Mean {words} over seeds", words][model] = Estimate.of(
-                values["mean"], values.get("interval"))
-    for model, task, [(metric, value, bounds), *_] in scored:
-        words = words_of(metric)
-        charts[f"{words} ({task})", words][model] = Estimate.of(value, bounds)
-    for (title, words), by_model in charts.items():
-        yield dot_chart(title, words, short_names([*by_model]), {words: [*by_model.values()]})
+            charts[f"Mean {words} over seeds", words, ""].append(
+                (names[model], Estimate.of(values["mean"], values.get("interval"))))
+    for line in lines:
+        for metric, value, bounds in islice(metrics_of(line), 1):
+            charts[f"{words_of(metric)} ({line['task']})", words_of(metric),
+                   line.get("data", "")].append((names[line["model"]], Estimate.of(value, bounds)))
+    for (title, words, _), found in charts.items():
+        models, estimates = zip(*found, strict=True)
+        yield dot_chart(title, words, models, {words: estimates})
     if tuned:
-        names = names_of(model for model, _, _ in tuned)
         yield Table("Fine-tuning, over seeds", [
             "checkpoint", "metric", "mean", "from", "to", "deviation", "median"], [
             [names[model], words, *Estimate.of(values["mean"], values.get("interval")),
              values.get("deviation"), values.get("median")] for model, words, values in tuned])
-    if scored:
-        names = names_of(model for model, _, _ in scored)
+    if lines:
         yield Table("Predictions against gold records", [
             "model", "task", "metric", "score", "from", "to"], [
-            [names[model], task, words_of(metric), *Estimate.of(value, bounds)]
-            for model, task, metrics in scored for metric, value, bounds in metrics])
-    yield from _calibration(study.lines["tasks"])
+            [names[line["model"]], line["task"], words_of(metric), *Estimate.of(value, bounds)]
+            for line in lines for metric, value, bounds in metrics_of(line)])
+    yield from _calibration(lines)
     yield from _differences(study, of_predictions=False)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,14 +19,15 @@ from bmtools.io.json_files import NAME, read_manifest, read_object
 from bmtools.io.jsonl import read_objects
 from bmtools.io.output import RECORD
 from bmtools.io.provenance.fields import StepRecord
+from bmtools.io.provenance.record import read_record
 from bmtools.io.sources import source_stem
 from bmtools.io.unfinished import RUN
 from bmtools.records import JsonMapping, JsonObject, readable
 from bmtools.study.cards.scores import find_model
 from bmtools.study.lineages.graph import Lineage
-from bmtools.study.lineages.lineage import trace
+from bmtools.study.lineages.lineage import kept_by, trace
 from bmtools.study.reports.charts import Chart
-from bmtools.study.reports.labels import short_names
+from bmtools.study.reports.labels import names_of
 
 
 class _Keys(TypedDict, total=False):
@@ -120,6 +121,13 @@ class Study:
         by_path = {str(one.path): one for one in self.directories}
         return by_path.get(find_model(model, by_path))
 
+    def name_of(self, model: str) -> str:
+        """Name a model by its directory, if one path ends with the other; else as it is given."""
+        found, own = self.directory_of(model), Path(model).parts
+        other = found.path.parts if found else ()
+        least = min(len(own), len(other))
+        return found.name if found and own[-least:] == other[-least:] else model
+
     def trained_tokens(self, directory: StudyDirectory) -> int:
         """Add up the tokens that a model and those it began with were trained on."""
         seen: dict[str, int] = {}
@@ -148,16 +156,20 @@ def read_study(paths: Sequence[str | PathLike[str]]) -> Study:
     """
     study, found = Study(), list(dict.fromkeys(chain.from_iterable(map(_walk, map(Path, paths)))))
     directories = [path.parent for path, _ in found if path.name in (NAME, _STATE)]
-    names = dict(zip(directories, short_names([str(path) for path in directories]), strict=True))
+    kept = {path for path in directories if kept_by(path) in {*directories} - {path}}
+    names = names_of(str(path) for path in directories if path not in kept)
+    names |= {str(path): f"{names[str(kept_by(path))]}, {path.name}" for path in kept}
     seen: set[str] = set()
-    # Directories first: a log is not read again where its checkpoint has it.
-    for path, is_named in sorted(found, key=lambda one: one[0].name not in (NAME, _STATE)):
+    # Directories first, as a log is not read again if its checkpoint has it; then records, as these
+    # name the models of scores.
+    for path, is_named in sorted(found, key=lambda one: (
+            one[0].name not in (NAME, _STATE), not one[0].name.endswith(RECORD))):
         if path.name in (NAME, _STATE):
-            _add_directory(study, path.parent, names[path.parent])
+            _add_directory(study, path.parent, names[str(path.parent)], path.parent in kept)
         elif path.name.endswith(RECORD):
             study.files[path.with_name(path.name.removesuffix(RECORD))] = read_object(
                 path, StepRecord)
-        elif not (path.parent in names and path.name in (_METRICS, _SEEDS)):
+        elif not (str(path.parent) in names and path.name in (_METRICS, _SEEDS)):
             _add_lines(study, path, is_named, seen)
     if not (study.directories or study.runs or study.files
             or any(map(study.lines.get, {*_KINDS} - {"parts", "words", "stopped"}))):
@@ -190,8 +202,11 @@ def _walk(path: Path) -> Iterator[tuple[Path, bool]]:
             yield child, False
 
 
-def _add_directory(study: Study, path: Path, name: str) -> None:
-    """Add a checkpoint or another directory, or the last state of an unfinished run."""
+def _add_directory(study: Study, path: Path, name: str, is_kept: bool) -> None:
+    """Add a checkpoint or another directory, or the last state of an unfinished run.
+
+    A checkpoint that a run kept has a part of that run's lines, which are not added again.
+    """
     if (path / _STATE).is_file():
         state = read_object(path / _STATE)
         run = path.parent.name.strip(".").removesuffix(RUN) + " (unfinished)"
@@ -201,14 +216,14 @@ def _add_directory(study: Study, path: Path, name: str) -> None:
         study.directories.append(StudyDirectory(run, path, record, is_whole=False))
         return
     study.directories.append(StudyDirectory(name, path, read_manifest(path)))
-    if (path / _METRICS).is_file():
+    if (path / _METRICS).is_file() and not is_kept:
         study.runs[name] = [line for _, line in read_objects(str(path / _METRICS))]
 
 
 def _add_lines(study: Study, path: Path, is_named: bool, seen: set[str]) -> None:
     """Add the lines of a file; a log of training ends with the name of its run."""
     training: list[JsonObject] = []
-    lines = read_objects(str(path))
+    lines, (models, data) = read_objects(str(path)), _scored(study, path)
     try:
         first = next(lines)
     except DataError:
@@ -232,10 +247,40 @@ def _add_lines(study: Study, path: Path, is_named: bool, seen: set[str]) -> None
         elif kind == "trained":
             _add_run(study, Path(line["checkpoint"]).name, training)
             training = []
-        elif (key := json.dumps(line, sort_keys=True)) not in seen:
+            continue
+        line |= {key: models.get(line[key], line[key]) for key in ("model",) if key in line}
+        line |= {key: [models.get(one, one) for one in line[key]]
+                 for key in ("compared",) if key in line}
+        line |= {"set": data} if data and "set" not in line else {}
+        if (key := json.dumps(line, sort_keys=True)) not in seen:
             seen.add(key)
             study.lines[kind].append(line)
     _add_run(study, source_stem(str(path)), training)
+
+
+def _scored(study: Study, path: Path) -> tuple[dict[str, str], str]:
+    """Read from the record of scores by score-tasks what they are scores of.
+
+    Returns:
+        the models by the names of their predictions, except models with several predictions; and
+        the name of the gold records.
+    """
+    record = study.files.get(path) or read_record(path)
+    if record.get("command") != "score-tasks" or not record.get("inputs"):
+        return {}, ""
+    steps = {step.get("sha256"): step for step in study.files.values()}
+    known = {one.record.get("sha256"): str(one.path) for one in study.directories}
+    gold, *others = record["inputs"].items()
+    models = {}
+    for name, digest in others:
+        step = record.get("upstream", {}).get(name) or steps.get(digest) \
+            or read_record(path.parent / name)
+        if step.get("command") == "predict" and step.get("sha256") == digest:
+            model = step.get("settings", {}).get("model")
+            models[source_stem(name).strip("<>")] = known.get(
+                step.get("parents", {}).get("model"), str(model))
+    counts = Counter(models.values())
+    return {name: one for name, one in models.items() if counts[one] == 1}, source_stem(gold[0])
 
 
 def _add_run(study: Study, name: str, lines: list[JsonObject]) -> None:

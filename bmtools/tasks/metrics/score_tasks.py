@@ -344,7 +344,7 @@ def _comparisons(samples: Mapping[str, Sequence[Sample]], metrics: TaskMetrics,
             several, documents = max(len(first), len(second)) > 1, samples[one][0].documents
             if several and error is not None:
                 bounds = interval_over_both(difference, error, documents, [first, second],
-                                            statistics.confidence)
+                                            statistics.confidence, name)
             line: Line = {"compared": [one, other], "metric": name,
                           "difference": rounded(difference), "interval": _shown(bounds),
                           "p": p_value, "documents": documents}

@@ -6,6 +6,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import combinations
+from math import inf
 from statistics import fmean, median, stdev, variance
 
 import numpy as np
@@ -20,16 +21,18 @@ POWER = 0.8
 _MOST_SEEDS = 10_000
 _DEALING = 3  # purpose of draws beside those of the other statistics
 _ROUNDING = 1e-10
+_CORRELATIONS = ("pearson", "spearman")  # from -1 to 1; other metrics from 0
 
 
-def t_interval(values: Sequence[float], confidence: float) -> Interval | None:
-    """Bound the mean of normal values by Student's t; None of fewer than two."""
-    return interval_over_both(fmean(values), 0.0, 2, [values], confidence) \
+def t_interval(values: Sequence[float], confidence: float, metric: str = "") -> Interval | None:
+    """Bound the mean of a metric's normal values by Student's t; None of fewer than two."""
+    return interval_over_both(fmean(values), 0.0, 2, [values], confidence, metric) \
         if len(values) > 1 else None
 
 
 def interval_over_both(value: float, error: float, documents: int,
-                       sides: Sequence[Sequence[float]], confidence: float) -> Interval:
+                       sides: Sequence[Sequence[float]], confidence: float,
+                       metric: str = "") -> Interval:
     """Bound a mean over seeds, or the difference of two, over documents and seeds.
 
     The variances over documents and over seeds add up; Student's t has the degrees of freedom by
@@ -43,6 +46,8 @@ def interval_over_both(value: float, error: float, documents: int,
         sides: each model's values by seed; of a single one the seeds' variance is unknown and
             counts as 0.
         confidence: level of the interval.
+        metric: whose range the bounds stay in, or twice that range for the difference of two
+            models; empty for values without a range.
     """
     from scipy.stats import t
 
@@ -53,7 +58,10 @@ def interval_over_both(value: float, error: float, documents: int,
         return value, value
     freedom = total**2 / sum(part**2 / own for part, own in parts)
     half = float(t.ppf((1 + confidence) / 2, freedom)) * math.sqrt(total)
-    return value - half, value + half
+    lowest, highest = (-1 if metric in _CORRELATIONS else 0, 1) if metric else (-inf, inf)
+    if len(sides) > 1:
+        lowest, highest = lowest - highest, highest - lowest
+    return max(value - half, lowest), min(value + half, highest)
 
 
 def summarize_seeds(seeds: Sequence[Sample], names: Sequence[str],
@@ -79,8 +87,8 @@ def summarize_seeds(seeds: Sequence[Sample], names: Sequence[str],
             continue
         bounds = {
             "interval": None if error is None else interval_over_both(
-                mean, error, seeds[0].documents, [own], settings.confidence),
-            "seeds_interval": t_interval(own, settings.confidence),
+                mean, error, seeds[0].documents, [own], settings.confidence, name),
+            "seeds_interval": t_interval(own, settings.confidence, name),
             "documents_interval": over_documents}
         summary[name] = {
             "mean": rounded(mean),

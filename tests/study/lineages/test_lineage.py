@@ -237,3 +237,19 @@ def test_a_file_put_in_place_with_its_older_time_is_another_one(make: Make,
     assert {node.id for node in trace([tmp_path / "model"]).unresolved} == {base, text}
     [changed] = trace([tmp_path / "base"]).roots
     assert changed == hash_directory(tmp_path / "base") != base
+
+
+def test_a_kept_phase_is_below_its_run(make: Make, tmp_path: Path) -> None:
+    """It is an end if the run itself is not there."""
+    corpus = make("corpus")
+    model = make("model", {"corpus": corpus}, {})
+    (tmp_path / "model.kept").mkdir()
+    phase = make("model.kept/phase-1", {"corpus": corpus}, {}, energy={
+        "run": "model", "hours": 0.5}, tokens_seen=4)
+    paths = [tmp_path / "model.kept" / "phase-1", tmp_path / "model"]
+    found = trace(paths)
+    assert found.ends == [model]
+    assert [(edge.parent, edge.role) for edge in found.parents(model)] == [
+        (corpus, "corpus"), (phase, "kept")]
+    assert found.totals()["tokens_seen"] == 20
+    assert trace(paths[:1]).ends == [phase]

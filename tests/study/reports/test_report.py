@@ -262,6 +262,84 @@ def test_models_of_one_name_are_told_apart(tmp_path: Path) -> None:
     assert tables["Differences between models"][1][0] == "a/model - b/model"
 
 
+def write_record(path: Path, **record: Any) -> str:
+    """Write a file or directory with a record as commands do; returns the hash of its content."""
+    place = path / "bmtools.json" if path.is_dir() else Path(f"{path}.bmtools.json")
+    found = hash_directory(path) if path.is_dir() else hashlib.sha256(path.read_bytes()).hexdigest()
+    place.write_text(json.dumps({"sha256": found, "inputs": {}, "parents": {}, **record}))
+    return found
+
+
+@pytest.fixture
+def tutorial(tmp_path: Path) -> Path:
+    """A run of two phases whose log is redirected, and a tagger with predictions and scores."""
+    steps = [{"step": number, "of": 2, "phase": phase, "loss": 2.0 - number,
+              "tokens_seen": 100 * number} for number, phase in ((1, "causal"), (2, "masked"))]
+    run = {"command": "pretrain", "started": "2026-01-01"}
+    for name, count, hours in (("model", 2, 2.0), ("model.kept/phase-1-causal", 1, 1.0),
+                               ("model.kept/phase-2-masked", 2, 1.5)):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "metrics.jsonl").write_text("".join(
+            json.dumps(line) + "\n" for line in steps[:count]))
+        model = write_record(tmp_path / name, **run, tokens_seen=100 * count,
+                             energy={"run": "one", "hours": hours})
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [
+        *steps, {"checkpoint": "model", "steps": 2}]))
+    write_record(tmp_path / "log.jsonl", **run, energy={"run": "one", "hours": 2.5})
+    (tmp_path / "tagger").mkdir()
+    (tmp_path / "tagger" / "config.json").write_text("{}")
+    tagger = write_record(tmp_path / "tagger", command="finetune", parents={"model": model})
+    (tmp_path / "ner.jsonl").write_text(json.dumps({
+        "checkpoint": "tagger", "best_seed": 1, "test_f1": {"mean": 0.5}}))
+    scored = {"test.jsonl": "0" * 64}
+    for name, parents in (("found", {"model": tagger}), ("others", {"model": "1" * 64}),
+                          ("one", {"model": "2" * 64}), ("two", {"model": "2" * 64})):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"id": name, "text": "Ha tosse."}))
+        scored[f"{name}.jsonl"] = write_record(
+            tmp_path / f"{name}.jsonl", command="predict", parents=parents,
+            settings={"model": "twin" if name in ("one", "two") else "elsewhere/rival"})
+    (tmp_path / "scores.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [
+        *({"model": name, "task": "ner", "f1": f1} for name, f1 in (
+            ("found", 0.5), ("others", 0.25), ("one", 0.25), ("two", 0.5), ("by hand", 0.75))),
+        {"compared": ["found", "by hand"], "metric": "f1", "difference": -0.25}]))
+    write_record(tmp_path / "scores.jsonl", command="score-tasks", inputs=scored)
+    return tmp_path
+
+
+def test_a_run_is_one_however_many_outputs_it_has(tutorial: Path) -> None:
+    """Its tokens are not hidden by the log, and its phases are named after it and drawn once."""
+    write_report([tutorial], tutorial / "page.html")
+    content = (tutorial / "page.html").read_text()
+    assert "200 tokens trained on" in content
+    page = Page(content)
+    rows = page.tables["Models, vocabularies and other directories"][1:]
+    assert [row[0] for row in rows if row[1] == "pretrain"] == [
+        "model", "model, phase-1-causal", "model, phase-2-masked"]
+    assert {row[0] for row in page.tables["Loss over tokens"][1:]} == {"model"}
+    trees = [leaf.split()[:2] for leaf in page.leaves]
+    assert trees.index(["kept:", "phase-1-causal"]) > [leaf[0] for leaf in trees].index("model:")
+
+
+def test_predictions_have_the_name_of_their_model(tutorial: Path) -> None:
+    """By the records; other names stay, and so do those of two predictions of one model."""
+    write_report([tutorial], tutorial / "page.html")
+    tables = Page((tutorial / "page.html").read_text()).tables
+    models = ["tagger", "rival", "one", "two", "by hand"]
+    for title, names in (("Fine-tuning, over seeds", ["tagger"]), ("f1 (ner, test)", models),
+                         ("Predictions against gold records", models),
+                         ("Differences between models", ["tagger - by hand"])):
+        assert [row[0] for row in tables[title][1:]] == names
+
+
+def test_scores_of_one_model_on_two_sets_are_both_drawn(tmp_path: Path) -> None:
+    (tmp_path / "scores.jsonl").write_text("".join(json.dumps(
+        {"model": "bio", "task": "ner", "f1": f1, "data": data}) + "\n"
+        for f1, data in ((0.5, "a"), (0.75, "b"))))
+    write_report([tmp_path / "scores.jsonl"], tmp_path / "page.html")
+    content = (tmp_path / "page.html").read_text()
+    assert content.count("<figure") == 2
+
+
 def test_a_log_and_its_checkpoint_are_one_run(folder: Path, lines: dict[str, Any],
                                               tmp_path: Path) -> None:
     log = tmp_path / "small.jsonl"

@@ -34,6 +34,17 @@ def test_one_source_of_variance_gives_its_own_interval() -> None:
     assert interval_over_both(0.5, 0.0, 50, [[0.5, 0.5]], 0.95) == (0.5, 0.5)
 
 
+@pytest.mark.parametrize(("metric", "lowest"), [("f1", 0), ("spearman", -1)])
+def test_intervals_stay_within_the_range_of_their_metric(metric: str, lowest: int) -> None:
+    """Student's t of a few seeds knows no bounds: 0.1, 0.3 and 0.5 give -0.2 to 0.8."""
+    wide = [0.05, 0.95]
+    assert t_interval(wide, 0.95, metric) == (lowest, 1)
+    assert t_interval([0.1, 0.3, 0.5], 0.95, metric) == pytest.approx(
+        (max(lowest, -0.1968), 0.7968), abs=1e-4)
+    assert interval_over_both(0.5, 0.4, 20, [wide], 0.95, metric) == (lowest, 1)
+    assert interval_over_both(0.0, 0.4, 20, [wide, wide], 0.95, metric) == (lowest - 1, 1 - lowest)
+
+
 @pytest.mark.parametrize("seeds", [3, 5])
 @pytest.mark.parametrize("spread", [0.03, 0.2])
 def test_the_interval_over_both_holds_the_truth(seeds: int, spread: float) -> None:
