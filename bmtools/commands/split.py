@@ -15,7 +15,7 @@ from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.corpus.overlap import describe_shared, overlaps
 from bmtools.corpus.split import SplitConfig, write_split
-from bmtools.errors import Reject
+from bmtools.errors import Reject, count_of
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.sources import source_name
 from bmtools.records import JsonObject
@@ -37,11 +37,12 @@ from bmtools.records import JsonObject
 @prints_results
 def command(step: CommandStep, records: RecordReader, reject: Reject, output: Path | None,
             overwrite: bool, config: SplitConfig, by: str | None, check: bool) -> None:
-    """Split records into train, dev and test or folds, by document.
+    """Split records into train, dev and test or folds, by document and text.
 
-    A document is what meta.document names, or the record. The same documents, settings and seed
-    give the same split, which split.tsv keeps. Prints how many documents and records each part
-    has, and how many records of a part have a document, text or question of another one.
+    A document is what meta.document names, or the record. Documents that share a text stay
+    together. The same documents, settings and seed give the same split, which split.tsv keeps.
+    Prints how many documents and records each part has, how many documents stay together, and how
+    many records of a part have a document, text or question of another one.
     """
     if check == (output is not None):
         raise click.UsageError("expected either -o DIR or --check, which writes nothing")
@@ -53,7 +54,9 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: Pa
     report = write_split(records, output, config, by, reject, overwrite, step)
     [line] = print_results(step, [report])
     sizes = ", ".join(f"{name} {size:,}" for name, size in line["records"].items())
-    finish(step, f"wrote {output}: {sizes} records; {_describe(line['overlap'])}")
+    moved = f"{count_of(line['together'], 'documents')} that share {config.together} stay " \
+            "together; " if "together" in line else ""
+    finish(step, f"wrote {output}: {sizes} records; {moved}{_describe(line['overlap'])}")
 
 
 def _describe(shared: Sequence[Line]) -> str:

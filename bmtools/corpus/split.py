@@ -22,6 +22,7 @@ from bmtools.errors import (
     count_of,
     refuse,
     require,
+    setting,
 )
 from bmtools.io.directories import new_directory
 from bmtools.io.jsonl import RecordReader, as_records
@@ -48,8 +49,8 @@ class SplitConfig(Settings, title="A split"):
     stratify: str = option("", "Key whose values are as frequent in each part: label, labels, "
                                "entities (their types), relations, or meta.KEY.", metavar="KEY")
     together: Literal["documents", "texts", "questions"] = option(
-        "documents", "What is in one part alone: documents; or, as well, texts or questions, so "
-                     "that documents that share one stay together and sizes count such groups.")
+        "texts", "What is in one part alone: documents; or, as well, texts or questions, so that "
+                 "documents that share one stay together.")
     seed: int = option(
         0, "Seed of the order of documents; that of the records makes no difference.",
         most=LAST_SEED)
@@ -100,7 +101,7 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 def split(records: RecordSource, *, by: str | None = None, reject: Reject = refuse,
           **settings: object) -> dict[str, list[Record]]:
-    """Split records by document: `split("set.jsonl", ratios="0.8,0.1,0.1")["train"]`.
+    """Split records by document and text: `split("set.jsonl", ratios="0.8,0.1,0.1")["train"]`.
 
     Args:
         records: a file or several, or dictionaries with `id` and `text`; held in memory.
@@ -116,15 +117,16 @@ def split(records: RecordSource, *, by: str | None = None, reject: Reject = refu
         ValueError: a setting out of range.
     """
     [config] = split_settings(settings, SplitConfig)
-    return _in_order(*_divided(list(as_records(records, reject)), config, by, reject))
+    kept, parts, _ = _divided(list(as_records(records, reject)), config, by, reject)
+    return _in_order(kept, parts)
 
 
 def _divided(records: Sequence[Record], config: SplitConfig, by: str | None,
-             reject: Reject) -> tuple[Sequence[Record], list[str]]:
-    """Return records that are kept, and the part of each."""
+             reject: Reject) -> tuple[Sequence[Record], list[str], int]:
+    """Return records that are kept, the part of each, and how many documents stay together."""
     if by is None:
-        return records, _choose_parts(records, config)
-    return _look_up(records, read_split(by), by, reject)
+        return records, *_choose_parts(records, config)
+    return *_look_up(records, read_split(by), by, reject), 0
 
 
 def write_split(records: RecordReader, output: Path, config: SplitConfig | None = None,
@@ -148,17 +150,18 @@ def write_split(records: RecordReader, output: Path, config: SplitConfig | None 
         step: the command, if one runs.
 
     Returns:
-        the report: documents, records, values of `stratify` and overlap of the parts.
+        the report: how many documents stay `together` with others, because they share texts or
+        questions; documents, records, values of `stratify` and overlap of the parts.
     """
     config, started = config or SplitConfig(), monotonic()
     with new_directory(output, overwrite) as directory:
-        kept, parts = _divided(list(records), config, by, reject)
+        kept, parts, together = _divided(list(records), config, by, reject)
         by_part = _in_order(kept, parts)
         _write_parts(directory, by_part, config.folds)
         (directory / SPLIT).write_text("".join(dict.fromkeys(
             f"{document_of(record)}\t{part}\n" for record, part in zip(kept, parts, strict=True))),
             encoding="utf-8")
-        report = _report(by_part, config)
+        report = {**({"together": together} if together else {}), **_report(by_part, config)}
         Manifest("split", {**asdict(config), "by": by}, "", config.seed, records.hashes,
                  wall_seconds=monotonic() - started, results=report,
                  licences={"text": records.licences()}, step=step).write(directory)
@@ -184,58 +187,82 @@ def _groups(records: Sequence[Record], together: str) -> list[str]:
     return [leader(("document", document_of(record)))[1] for record in records]
 
 
-def _choose_parts(records: Sequence[Record], config: SplitConfig) -> list[str]:
-    """Choose a part for each record, the same for all of a group."""
+def _choose_parts(records: Sequence[Record], config: SplitConfig) -> tuple[list[str], int]:
+    """Choose a part for each record, the same for all of a group.
+
+    Returns:
+        the parts, and the number of documents in groups of several.
+
+    Raises:
+        DataError: groups that leave a part empty, or other numbers of documents than `counts`.
+    """
     def drawn(group: str) -> bytes:
         return blake2b(f"{config.seed}\0{group}".encode()).digest()
 
     groups = _groups(records, config.together)
-    values: dict[str, Counter[str]] = {group: Counter() for group in sorted(set(groups), key=drawn)}
-    sizes = config.sizes(len(values))
+    documents = Counter(dict(zip(map(document_of, records), groups, strict=True)).values())
+    values: dict[str, Counter[str]] = {group: Counter() for group in sorted(documents, key=drawn)}
+    sizes = config.sizes(documents.total())
     if config.stratify:
         for record, group in zip(records, groups, strict=True):
             values[group].update(values_of(record, config.stratify))
-        part_of = _stratified(values, sizes)
-    else:
-        names = [name for name, size in sizes.items() for _ in range(size)]
-        part_of = dict(zip(values, names, strict=True))
-    return [part_of[group] for group in groups]
+    part_of = _distributed(values, documents, sizes)
+    found = Counter(dict.fromkeys(sizes, 0))
+    for group, part in part_of.items():
+        found[part] += documents[group]
+    if (config.counts and found != sizes) or not all(found.values()):
+        raise DataError(f"found documents that share {config.together} and fit into parts of "
+                        f"{_listed(found)}, expected {_listed(sizes)}; {setting('together')} "
+                        "documents divides them")
+    return [part_of[group] for group in groups], sum(
+        size for size in documents.values() if size > 1)
 
 
-def _stratified(values: Mapping[str, Counter[str]], sizes: Mapping[str, int]) -> dict[str, str]:
-    """Distribute documents so that each part has its share of every value.
+def _listed(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{part} {size:,}" for part, size in sizes.items())
 
-    The rarest value comes first; each of its documents goes to the part that lacks most of it.
+
+def _distributed(values: Mapping[str, Counter[str]], documents: Mapping[str, int],
+                 sizes: Mapping[str, int]) -> dict[str, str]:
+    """Distribute groups so that each part has its share of every value.
+
+    The rarest value comes first; each of its groups goes to the part that lacks most of it.
     Source: Sechidis, Tsoumakas and Vlahavas 2011, iterative stratification; here no part gets more
-    documents than its size.
+    documents than its size, unless a group fits into none. Groups without values come last, and go
+    to the first part that has room.
 
     Args:
-        values: of each document.
+        values: of each group; none without stratification.
+        documents: number in each group.
         sizes: documents of each part.
     """
     totals = sum(values.values(), Counter())
-    lacking = {part: {value: total * size / len(values) for value, total in totals.items()}
+    lacking = {part: {value: total * size / sum(sizes.values()) for value, total in totals.items()}
                for part, size in sizes.items()}
     free = Counter(sizes)
     left = dict(values)
     found: dict[str, str] = {}
 
-    def place(document: str, value: str | None) -> None:
-        part = max((one for one in sizes if free[one]),
-                   key=lambda one: (lacking[one].get(value or "", 0.0), free[one] / sizes[one]))
-        found[document] = part
-        free[part] -= 1
-        for one, count in left.pop(document).items():
+    is_stratified = bool(totals)
+
+    def place(group: str, value: str) -> None:
+        room = [one for one in sizes if free[one] >= documents[group]] \
+            or [max(sizes, key=free.__getitem__)]
+        part = max(room, key=lambda one: (lacking[one].get(value, 0.0), free[one] / sizes[one])) \
+            if is_stratified else room[0]
+        found[group] = part
+        free[part] -= documents[group]
+        for one, count in left.pop(group).items():
             lacking[part][one] -= count
             totals[one] -= count
 
     while any(totals.values()):
         rarest = min((value for value, total in totals.items() if total),
                      key=lambda value: (totals[value], value))
-        for document in [one for one, own in left.items() if own[rarest]]:
-            place(document, rarest)
-    for document in list(left):
-        place(document, None)
+        for group in [one for one, own in left.items() if own[rarest]]:
+            place(group, rarest)
+    for group in list(left):
+        place(group, "")
     return found
 
 

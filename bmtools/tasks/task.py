@@ -367,8 +367,8 @@ def notes_on_sets(task: AnyTask, splits: Mapping[str, AnySplit]) -> Iterator[str
             what = "scores on them are too good" if first == TRAIN else \
                 "these records also choose the epoch and the seed"
             yield (f"{setting(second)}: {count} of {count_of(len(keys[second]), 'records')} have "
-                   f"the text of a record of {setting(first)}; {what}, and bmtools split "
-                   "--together texts makes sets without such records")
+                   f"the text of a record of {setting(first)}; {what}, and bmtools split makes "
+                   "sets without such records")
 
 
 def unseen_labels(counts: Mapping[str, int], known: Collection[str],

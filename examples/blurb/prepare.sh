@@ -72,7 +72,7 @@ fi
 if missing GAD; then        # fold 1 of BioBERT's ten
     import gad "$DATA/en/re/GAD/train.tsv" -o GAD.jsonl --overwrite
     import gad "$DATA/en/re/GAD/test.tsv" -o GAD-test.jsonl --overwrite
-    divide GAD 0.9,0.1,0 --stratify label --together texts
+    divide GAD 0.9,0.1,0 --stratify label
     parts GAD GAD/{train,dev}.jsonl GAD-test.jsonl
 fi
 

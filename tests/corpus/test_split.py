@@ -114,7 +114,7 @@ def test_strata_of_several_labels_are_nearer_than_chance(divide, tmp_path: Path)
 
 
 def test_types_of_entities_are_strata(divide) -> None:
-    records = [{"id": str(number), "text": "ab", "entities": [
+    records = [{"id": str(number), "text": f"ab {number}", "entities": [
         {"start": 0, "end": 1, "type": "XY"[number % 2]}]} for number in range(20)]
     report = divide(records, stratify="entities", ratios="0.8,0.1,0.1")
     assert report["entities"] == {
@@ -177,7 +177,8 @@ def test_what_stays_together(divide, tmp_path: Path, together: str) -> None:
     report = divide(records, together=together)
     assert all(not line[together] + line["documents"] for line in report["overlap"])
     assert sum(report["records"].values()) == 100
-    assert any(line[together] for line in divide(records, out="apart")["overlap"])
+    assert any(line[together] for line in divide(
+        records, out="apart", together="documents")["overlap"])
     # As few groups as connected components, by flooding.
     reached: dict[int, int] = {}
     for start in range(100):
@@ -192,9 +193,28 @@ def test_what_stays_together(divide, tmp_path: Path, together: str) -> None:
              for record in read(tmp_path / f"out/{part}.jsonl")}
     for number, start in reached.items():
         assert parts[str(number)] == parts[str(start)]
-    sizes = SplitConfig().sizes(len(set(reached.values())))
-    assert {part: len({reached[int(one)] for one, own in parts.items() if own == part})
-            for part in sizes} == sizes
+    assert report["documents"] == SplitConfig().sizes(50)
+    groups = Counter(start for number, start in reached.items() if number % 2)
+    assert report["together"] == sum(size for size in groups.values() if size > 1)
+    assert divide(records, out="counted", together=together, counts="-1,7,6")["documents"] == {
+        "train": 37, "dev": 7, "test": 6}
+
+
+def test_equal_texts_are_in_one_part_by_default(divide) -> None:
+    records = [{"id": str(number), "text": f"T{number // 2}", "label": "ab"[number % 3 == 0]}
+               for number in range(60)]
+    for settings in ({"folds": 5}, {"folds": 5, "stratify": "label"}, {"counts": "40,10,10"}):
+        report = divide(records, out=f"{len(settings)}{'folds' in settings}", **settings)
+        assert report["together"] == 60
+        assert not any(line["texts"] for line in report["overlap"])
+    same = [{**record, "text": "one"} for record in records]
+    with pytest.raises(DataError, match="found documents that share texts and fit into parts of "
+                                        "train 60, dev 0, test 0, expected train 48, dev 6, test "
+                                        "6; together documents divides them"):
+        divide(same, out="same")
+    report = divide(same, out="apart", together="documents")
+    assert report["overlap"][0]["texts"] == 6
+    assert "together" not in report
 
 
 def test_overlap() -> None:
