@@ -111,9 +111,14 @@ def naming(path: str | Path) -> Iterator[None]:
         raise cannot_write(path, error) from error
 
 
+def readable_name(name: str | Path) -> str:
+    """Return the name of a file; bytes that are not UTF-8 become `\\xe9`."""
+    return str(name).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def not_utf8_name(name: str | Path) -> str:
     """Say that a name is not UTF-8; empty where it is."""
-    shown = str(name).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    shown = readable_name(name)
     return "" if shown == str(name) else f"found '{shown}', which is not UTF-8, expected UTF-8"
 
 

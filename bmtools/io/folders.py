@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from bmtools.errors import DataError
+from bmtools.io.failures import readable_name
 from bmtools.io.foreign import not_utf8
 from bmtools.io.json_files import parse_json
 from bmtools.io.output import RECORD
@@ -232,8 +233,8 @@ def naming_damage(place: object) -> Iterator[None]:
     try:
         yield
     except _DAMAGE as error:
-        raise DataError(f"{place}: this archive cannot be read ({error}); unpack it, or copy or "
-                        "download it again") from error
+        raise DataError(f"{readable_name(str(place))}: this archive cannot be read ({error}); "
+                        "unpack it, or copy or download it again") from error
 
 
 def _order(path: str) -> tuple[object, ...]:

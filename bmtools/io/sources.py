@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 from bmtools.errors import DataError
+from bmtools.io.failures import readable_name
 from bmtools.io.foreign import HEAD_BYTES, UNPACK, foreign_bytes, not_utf8
 from bmtools.io.record_size import limited_lines
 
@@ -188,14 +189,14 @@ def open_text(name: str,
 
 def source_name(name: str) -> str:
     """Return the name of a source for messages."""
-    return "<stdin>" if name == STDIN else str(name)
+    return "<stdin>" if name == STDIN else readable_name(name)
 
 
 def source_stem(name: str) -> str:
     """Return a source's name without directory and endings: `ner/test.tsv.gz` is `test`."""
     if name == STDIN:
         return "stdin"
-    path = Path(name)
+    path = Path(readable_name(name))
     return Path(path.stem if path.suffix in UNPACK else path.name).stem
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import tarfile
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -320,3 +323,31 @@ def test_several_parts_of_a_set_are_named(run, tmp_path: Path) -> None:
     both = run("import", "brat", tmp_path / "set").err
     assert f"parts of a set: '{tmp_path}/set/Test/Test for DDI' (1), '{tmp_path}/set" in both
     assert "several parts" not in run("import", "brat", tmp_path / "set/Test/Test for NER").err
+
+
+def test_names_of_files_that_are_not_utf8_are_readable(run, tmp_path: Path) -> None:
+    arrow, pq = map(pytest.importorskip, ("pyarrow", "pyarrow.parquet"))
+    folder, page = tmp_path / "in", b"<html><p>One. Two.</p></html>"
+    contents = {"d\xe9/x.html": page, "caf\xe9.html": page, "caf\xe9.txt": b"asma",
+                "caf\xe9.ann": b"T1\tD 0 4\tasma\nT2\tD 0 4\tno\n",
+                "text/\xe9.txt": b"One.", "labels/\xe9.txt": b"<"}
+    pq.write_table(arrow.table({"text": ["Uno."]}), table := BytesIO())
+    contents["caf\xe9.parquet"] = table.getvalue()
+    with tarfile.open(tmp_path / "in.tar", "w", errors="surrogateescape") as archive:
+        for name, content in contents.items():
+            path = folder / os.fsdecode(name.encode("latin-1"))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+            archive.add(path, str(path.relative_to(folder)))
+    expected = {"html": ["caf\\xe9", "d\\xe9/x"], "parquet": ["caf\\xe9:1"], "hoc": ["\\xe9_s0"],
+                "brat": ["caf\\xe9", "\\xe9", "\\xe9-2"]}
+    for form, ids in expected.items():
+        for source in ("in", "in.tar") if form != "brat" else ("in",):
+            found = run("import", form, tmp_path / source, "--rejects", tmp_path / "lost.jsonl",
+                        "--duplicates", "rename", "-o", tmp_path / "out.jsonl", "--overwrite")
+            assert found.code == 0, found.err
+            records = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
+            assert sorted(record["id"] for record in records) == sorted(ids)
+    assert json.loads((tmp_path / "lost.jsonl").read_text())["place"].endswith("/caf\\xe9.ann:2")
+    verified = run("verify", tmp_path / "out.jsonl")
+    assert {one["state"] for one in verified.records} == {"same"}

@@ -167,7 +167,7 @@ def walk(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
 def hash_files(files: Mapping[str, str]) -> str:
     """Hash the names and the SHA-256 of a directory's files."""
     lines = (f"{name}\0{digest}\n" for name, digest in sorted(files.items()))
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+    return hashlib.sha256("".join(lines).encode(errors="surrogateescape")).hexdigest()
 
 
 def hash_file(path: Path) -> str:

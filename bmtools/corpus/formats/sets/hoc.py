@@ -13,7 +13,7 @@ from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.corpus.tables import sentences_of_documents, table_records
 from bmtools.errors import DataError, RecordError, Reject
 from bmtools.io.folders import corpus_files, read_text
-from bmtools.io.sources import STDIN, source_name
+from bmtools.io.sources import STDIN, source_name, source_stem
 from bmtools.records import Record
 
 _AND = re.compile(r" AND\s*")
@@ -79,7 +79,7 @@ def _folders(name: str, files: Iterable[str]) -> Folders:
     for file in files:
         path = PurePath(file)
         if path.parent.name in folders:
-            folders[path.parent.name][path.stem] = read_text(file)
+            folders[path.parent.name][source_stem(file)] = read_text(file)
     if not all(folders.values()):
         raise DataError(f"{source_name(name)}: found no .txt files in a folder text and a folder "
                         "labels, expected the archive of Hallmarks of Cancer")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -62,7 +63,8 @@ def _rows(name: str, text_key: str, counts: Counter[str]) -> Iterator[Row]:
     with reading(source, "this file cannot be read", "copy or download it again", DataError):
         in_memory = name == STDIN or isinstance(name, MemberName)
         file = parquet.ParquetFile(
-            pa.BufferReader(whole_file(name, MOST_RECORDS)) if in_memory else pa.memory_map(name))
+            pa.BufferReader(whole_file(name, MOST_RECORDS)) if in_memory
+            else pa.memory_map(os.fsencode(name)))
         schema, number = file.schema_arrow, 0
         columns = [field.name for field in schema if not _has_bytes(field.type)]
         if text_key not in columns:
