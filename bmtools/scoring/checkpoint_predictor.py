@@ -31,7 +31,6 @@ from bmtools.models.precision import logits_difference
 from bmtools.scoring.predictor import MaskedCopies, MaskLogits, Reduced
 from bmtools.scoring.settings import InferenceConfig, Models
 from bmtools.status import set_status
-from bmtools.vocab.tokenizer import read_special_tokens_as_text
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -72,7 +71,6 @@ class CheckpointPredictor:
             "precision": "fp32" if config.precision == "float32" else config.precision}
         self.measured: dict[str, dict[str, float]] = {}
         self.tokenizer: PreTrainedTokenizerBase = checkpoint.tokenizer
-        read_special_tokens_as_text(self.tokenizer)
         self.vocabulary = checkpoint.vocabulary
         self.checkpoint = checkpoint
         self.max_tokens = max_tokens(model)

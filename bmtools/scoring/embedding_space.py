@@ -34,7 +34,6 @@ from bmtools.settings import split_settings
 from bmtools.statistics.lines import Line, rounded
 from bmtools.statistics.resampling import FEWEST_UNITS
 from bmtools.status import set_status
-from bmtools.vocab.tokenizer import read_special_tokens_as_text
 from bmtools.vocab.unknown_tokens import warn_of_unknown_tokens
 
 _SPECIAL_TOKENS = 2  # around a context
@@ -124,7 +123,6 @@ def embedding_space(records: RecordSource, models: Models, *,
     device, checkpoints = resolve_device(inference.device), []
     for path in [models] if isinstance(models, str | PathLike) else models:
         checkpoints.append(load_checkpoint(Path(path), device))
-        read_special_tokens_as_text(checkpoints[-1].tokenizer)
         check_layers(checkpoints[-1].model.config, config.layers, checkpoints[-1].path)
     word_filter = partial(are_single_tokens, checkpoints=checkpoints) \
         if config.single_token_words else None

@@ -35,6 +35,7 @@ from bmtools.tasks.heads import (
     with_new_head,
 )
 from bmtools.tasks.settings import TaskConfig
+from bmtools.vocab.tokenizer import special_tokens_as_text
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -387,9 +388,10 @@ def unseen_labels(counts: Mapping[str, int], known: Collection[str],
 
 def encode_texts(tokenizer: PreTrainedTokenizerBase, texts: Iterable[str]) -> Iterator[Encoding]:
     """Encode texts in order, without special tokens; some are encoded at a time."""
-    pending = iter(texts)
+    pending, backend = iter(texts), tokenizer.backend_tokenizer
     while chunk := list(islice(pending, _TEXTS_AT_ONCE)):
-        yield from tokenizer.backend_tokenizer.encode_batch(chunk, add_special_tokens=False)
+        yield from backend.encode_batch(list(special_tokens_as_text(backend, chunk)),
+                                        add_special_tokens=False)
 
 
 def pad(sequences: Sequence[np.ndarray], fill: int) -> np.ndarray:

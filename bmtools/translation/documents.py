@@ -17,7 +17,7 @@ from bmtools.text.abbreviations import Abbreviations
 from bmtools.text.languages import primary_language
 from bmtools.text.sentences import sections_of, spans_between
 from bmtools.translation.cache import SentenceBatches, SentenceCache
-from bmtools.translation.engines.engine import Translation, Translator, plain_line
+from bmtools.translation.engines.engine import Translation, Translator, plain_line, space_between
 from bmtools.translation.projection.documents import annotated_spans
 from bmtools.translation.projection.settings import SOURCE
 from bmtools.translation.settings import TEXTS, DocumentConfig
@@ -173,7 +173,7 @@ def _joined(document: Document, translations: Mapping[str, Translation], engine:
         details["unknown_words"] = unknown
     if engine.licence:
         record = record.replace(licence=combine(record.get("licence") or UNKNOWN, engine.licence))
-    joined = {key: join_text(record[key], text, translations, config.missing == "keep")
+    joined = {key: join_text(record[key], text, translations, config)
               for key, text in document.texts.items()}
     doubtful = [{"key": key, "start": start, "end": end, "flags": list(flags)}
                 for key, (_, spans) in joined.items()
@@ -209,23 +209,24 @@ def moved(offset: int, translation: str, spans: Spans) -> int:
 
 
 def join_text(source: str, sentences: list[Sentence], translations: Mapping[str, Translation],
-              keep_missing: bool) -> tuple[str, Spans]:
+              config: DocumentConfig) -> tuple[str, Spans]:
     """Put translations in the places of their sentences.
 
-    A sentence without one stays as it is with `keep_missing`, or takes the space after it along.
+    A sentence without one stays as it is, or takes the space after it along; see `config.missing`.
 
     Returns:
         the whole, and the spans of the sentences in it, empty ones where they were dropped.
     """
     if not sentences:
         return source, []
-    ends = [*(start for start, *_ in sentences[1:]), len(source)]
+    starts = [*(start for start, *_ in sentences[1:]), None]
     joined = source[:sentences[0][0]]
     spans = []
-    for (start, end, sentence), following in zip(sentences, ends, strict=True):
+    for (start, end, sentence), following in zip(sentences, starts, strict=True):
         found = translations[sentence]
-        text = found.text if not found.fault else sentence if keep_missing else ""
+        text = found.text if not found.fault else sentence if config.missing == "keep" else ""
         spans.append((start, end, len(joined), len(joined) + len(text)))
         if text or not found.fault:
-            joined += text + source[end:following]
+            joined += text + (source[end:] if following is None else space_between(
+                source, end, following, config.target_lang))
     return joined, spans

@@ -15,6 +15,7 @@ from tokenizers import Tokenizer
 
 from bmtools.vocab.pretokens import SafeSplitter
 from bmtools.vocab.segmenters import Segmenter, segmented_starts
+from bmtools.vocab.tokenizer import special_tokens_as_text
 from bmtools.vocab.words import PrefixedWords, word_starts
 
 if TYPE_CHECKING:
@@ -77,7 +78,8 @@ class Encoder:
     tokenizer encodes whole texts. As a guard, one text of every call is encoded both ways; where
     they differ, all texts of that call are encoded whole.
 
-    Memory is bounded: the cache is emptied when it fills some tens of megabytes.
+    Special tokens in a text, such as `[SEP]`, are read as text. Memory is bounded: the cache is
+    emptied when it fills some tens of megabytes.
 
     Args:
         backend: the tokenizer.
@@ -153,7 +155,7 @@ class Encoder:
         if inner and self._splitter.separator is not None:
             # As one text, with a token between the chunks that keeps them apart.
             separator, separator_id = self._splitter.separator
-            [flat] = self._encode_whole([separator.join(inner)])
+            [flat] = self._encode_whole([separator.join(inner)], joined=True)
             marked = np.append(np.frombuffer(flat, dtype=np.uint32), np.uint32(0))
             borders = np.flatnonzero(marked[:-1] & ~_START == separator_id)
             if len(borders) == len(inner) - 1:
@@ -167,12 +169,20 @@ class Encoder:
         whole = inner + first
         self._packed_ids.update(zip(whole, self._encode_whole(whole), strict=True))
 
-    def _encode_whole(self, texts: Sequence[str]) -> list[bytes]:
-        """Encode texts as they are: ids as four bytes each, the highest bit where words begin."""
+    def _encode_whole(self, texts: Sequence[str], joined: bool = False) -> list[bytes]:
+        """Encode texts as they are: ids as four bytes each, the highest bit where words begin.
+
+        Args:
+            texts: any number.
+            joined: they contain special tokens, as separators.
+        """
         # Without offsets the library takes a fifth less time.
         encode_batch = self._backend.encode_batch_fast if self._prefixed is not None \
             else self._backend.encode_batch
-        encodings = encode_batch(list(texts), add_special_tokens=False)
+        shown = special_tokens_as_text(self._backend, texts)
+        self._backend.encode_special_tokens = not joined
+        encodings = encode_batch(list(texts if joined else shown), add_special_tokens=False)
+        self._backend.encode_special_tokens = True
         ids = np.fromiter(chain.from_iterable(one.ids for one in encodings), np.uint32)
         if self._prefixed is not None:
             starts = self._prefixed.starts(ids)
@@ -203,7 +213,8 @@ class Encoder:
         return tokens
 
     def _tokens_within(self, text: str, offsets: Sequence[int]) -> list[int]:
-        found = self._backend.encode(text, add_special_tokens=False)
+        [shown] = special_tokens_as_text(self._backend, [text])
+        found = self._backend.encode(shown, add_special_tokens=False)
         ends = np.maximum.accumulate([end for _, end in found.offsets], dtype=np.int64)
         # A token before the first character, as Metaspace adds it there, belongs to it.
         return np.where(offsets, np.searchsorted(ends, offsets, side="right"), 0).tolist()

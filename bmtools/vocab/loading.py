@@ -20,6 +20,7 @@ from bmtools.io.sources import read_lines
 from bmtools.records import JsonObject
 from bmtools.vocab.tokenizer import (
     CONFIG,
+    RARE,
     TOKENIZER,
     VOCAB,
     fingerprint,
@@ -38,8 +39,6 @@ _SPECIAL = ("[PAD]", _UNKNOWN, "[CLS]", "[SEP]", "[MASK]")
 # Uncased vocabularies have a few capitals too: SciBERT's has `##TM` from the trade mark sign and
 # Greek letters, 0.6 %. A cased one has thousands of capitalised words.
 _MIN_CASED_RATIO = 0.05
-RARE = "\U00010380"
-"""A letter (Ugaritic) that few vocabularies have: it shows whether unknown text can be encoded."""
 _LARGEST_ID = 1 << 24  # vocabularies have a million tokens at most
 _ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 # Classes that take the pipeline of tokenizer.json as it is; others rebuild a part of it.
@@ -84,8 +83,7 @@ def read_inference_tokenizer(directory: Path) -> tuple[PreTrainedTokenizerFast, 
     try:
         config = json.loads((directory / CONFIG).read_text(encoding="utf-8"))
         backend = Tokenizer.from_file(str(directory / TOKENIZER))
-        backend.no_truncation()
-        backend.no_padding()
+        _encode_texts_whole(backend)
         require_encoding(directory, backend)
         roles = {role: _content(config[f"{role}_token"])
                  for role in _ROLES if config.get(f"{role}_token")}
@@ -135,10 +133,19 @@ def load_tokenizer(directory: Path) -> PreTrainedTokenizerFast:
         raise CheckpointError(f"{directory}: the tokenizer has no tokenizer.json; "
                               "convert it with transformers first")
     check_casing(directory, tokenizer)
-    tokenizer.backend_tokenizer.no_truncation()
-    tokenizer.backend_tokenizer.no_padding()
+    _encode_texts_whole(tokenizer.backend_tokenizer)
     require_encoding(directory, tokenizer.backend_tokenizer)
     return tokenizer
+
+
+def _encode_texts_whole(backend: Tokenizer) -> None:
+    """Turn off truncation and padding, and encode `[SEP]` in a text as the characters that it is.
+
+    Unigram models still find special tokens among their pieces; see `special_tokens_as_text`.
+    """
+    backend.no_truncation()
+    backend.no_padding()
+    backend.encode_special_tokens = True
 
 
 def require_encoding(directory: Path, backend: Tokenizer) -> None:
@@ -235,8 +242,7 @@ def load_vocabulary(path: Path) -> Vocabulary:
     with reading(path, "no tokenizer could be loaded",
                  f"expected a {TOKENIZER}, a {VOCAB} or a directory"):
         backend = Tokenizer.from_file(str(path))
-    backend.no_truncation()
-    backend.no_padding()
+    _encode_texts_whole(backend)
     return Vocabulary(backend, lowercases(json.loads(backend.to_str())["normalizer"]))
 
 
@@ -257,4 +263,5 @@ def _bare_wordpiece(path: Path) -> Vocabulary:
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     backend.decoder = decoders.WordPiece()
     backend.add_special_tokens([token for token in tokens if token in _SPECIAL])
+    _encode_texts_whole(backend)
     return Vocabulary(backend, uncased, casing_assumed=True)

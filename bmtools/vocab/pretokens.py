@@ -49,7 +49,8 @@ class SafeSplitter:
         drops_spaces: white space only separates words and is no part of any.
         inner_prefix: prefix of the tokens inside words, where the tokens alone tell words apart;
             or "".
-        separator: a token and its id that keep the text on both sides apart; or None.
+        separator: a token and its id that keep the text on both sides apart, if special tokens in a
+            text are not read as text; or None.
     """
 
     def __init__(self, backend: Tokenizer) -> None:
@@ -78,7 +79,7 @@ class SafeSplitter:
             not content["model"].get("dropout"), self.drops_spaces or keeps_spaces, fit_in_chunks,
             *(_is_local(step, self.drops_spaces) for step in steps)))
         self.inner_prefix = _inner_prefix(content, pre_tokenizers)
-        self.separator = None if backend.encode_special_tokens else next(
+        self.separator = next(
             ((token["content"], token["id"]) for token in added
              if not (token["lstrip"] or token["rstrip"] or token["single_word"])
              and not (token["normalized"] and steps)), None)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -36,6 +36,8 @@ CONFIG = "tokenizer_config.json"
 TOKENIZER = "tokenizer.json"
 VOCAB = "vocab.txt"
 """Files of a tokenizer directory."""
+RARE = "\U00010380"
+"""A letter (Ugaritic) that few vocabularies have: it shows whether unknown text can be encoded."""
 _MACHINE_BOUND = ("is_local", "local_files_only", "name_or_path")
 
 Component: TypeAlias = "JsonObject"
@@ -60,12 +62,20 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerBase, directory: Path) -> None:
         (directory / VOCAB).write_text(lines, encoding="utf-8")
 
 
-def read_special_tokens_as_text(tokenizer: PreTrainedTokenizerBase) -> None:
-    """Encode `[SEP]` in a text as the characters that it is, so that all models read the text.
+def special_tokens_as_text(backend: Tokenizer, texts: Sequence[str]) -> Sequence[str]:
+    """Make a tokenizer read `[SEP]` in a text as the characters that it is.
 
-    SentencePiece models still have special tokens among their pieces.
+    Returns:
+        the texts to encode. Unigram has special tokens among its pieces and finds no other spelling
+        of `</s>`, so rare letters of the same number replace it, which become the unknown token.
     """
-    tokenizer.backend_tokenizer.encode_special_tokens = True
+    backend.encode_special_tokens = True
+    if type(backend.model).__name__ != "Unigram":
+        return texts
+    special = "|".join(re.escape(token.content) for token
+                       in backend.get_added_tokens_decoder().values() if token.special)
+    return [re.sub(special, lambda found: RARE * len(found[0]), text) for text in texts] \
+        if special else texts
 
 
 def fingerprint(tokenizer: PreTrainedTokenizerBase) -> str:

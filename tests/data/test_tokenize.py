@@ -103,6 +103,16 @@ def test_shards_hold_what_the_tokenizer_says(source: Path, tokenizer: Any, tmp_p
     assert fingerprint(load_tokenizer(tmp_path / "shards")) == corpus.vocabulary
 
 
+def test_special_tokens_in_a_text_are_read_as_text(write_lines: Callable[..., Path],
+                                                   tokenizer: Any, tmp_path: Path) -> None:
+    source = write_lines("text.jsonl", *({"id": str(n), "text": text} for n, text in enumerate(
+        ("il cuore [SEP] e [MASK] bile", "la milza", "[CLS] il [PAD]cuore"))))
+    tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "shards", SMALL)
+    corpus = Corpus.open(tmp_path / "shards")
+    ids, _ = corpus.gather(range(3), np.zeros(3), corpus.lengths)
+    assert not {*tokenizer.all_special_ids} - {tokenizer.unk_token_id} & {*ids.tolist()}
+
+
 def test_processes_change_no_byte(source: Path, tokenizer: Any, tmp_path: Path) -> None:
     settings = ShardConfig(shard_tokens=2_000, sentences=True)
     for processes in (1, 2):

@@ -162,6 +162,7 @@ def known() -> Callable[..., CheckpointPredictor]:
         words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *weights]
         tokenizer = BertTokenizer(vocab={word: number for number, word in enumerate(words)},
                                   do_lower_case=False)
+        tokenizer.backend_tokenizer.encode_special_tokens = True  # as loading sets it
         model = bert(tokenizer, tokens=settings.pop("tokens", 64))
         head = model.cls.predictions
         with torch.no_grad():

@@ -154,6 +154,16 @@ def test_inputs_equal_the_tokenizers_own(own: Any, max_length: int) -> None:
     own.backend_tokenizer.no_truncation()
 
 
+def test_special_tokens_in_a_text_are_read_as_text(tokenizer: Any) -> None:
+    special = {*tokenizer.all_special_ids} - {tokenizer.unk_token_id}
+    plain, found = encoder(tokenizer, 64).encode([
+        ("asma", "asma"), (f"asma {' '.join(tokenizer.all_special_tokens)}", "asma [SEP] e</s>")])
+    assert [number for number in found.ids.tolist() if number in special] == \
+        [number for number in plain.ids.tolist() if number in special]
+    _, [window] = cut(tokenizer, "asma [SEP] e [MASK]")
+    assert not special & {*window.ids.tolist()}
+
+
 def test_without_a_post_processor_the_format_is_berts(tokenizers: dict[str, Any]) -> None:
     tokenizer = tokenizers["metaspace"]
     [found] = encoder(tokenizer, 64).encode([("asma", "asma")])

@@ -44,6 +44,22 @@ def test_white_space_ids_and_unknown_keys_stay(dictionary: Callable[..., Any]) -
     assert record["text"].startswith("  Pain.")
 
 
+@pytest.mark.parametrize(("source", "target", "text", "expected"), [
+    ("zh", "en", "疼痛三天。使用抗生素。\n\n无发热。", "Pain. Drugs.\n\nNo fever."),
+    ("zh", "en", "疼痛三天。\u3000使用抗生素。", "Pain. Drugs."),
+    ("ja", "en", "疼痛三天。使用抗生素。", "Pain. Drugs."),
+    ("zh", "ja", "疼痛三天。使用抗生素。", "Pain.Drugs."),
+    ("en", "zh", "Pain. Why?", "痛。 为什么\uff1f")])
+def test_sentences_get_the_spaces_of_the_target_language(
+        source: str, target: str, text: str, expected: str,
+        dictionary: Callable[..., Any]) -> None:
+    words = {"疼痛三天。": "Pain.", "使用抗生素。": "Drugs.", "无发热。": "No fever.",
+             "Pain.": "痛。", "Why?": "为什么\uff1f"}
+    [translated] = translate_records([_record(1, text, entities=[])], dictionary(words),
+                                     DocumentConfig(source, target))
+    assert translated["text"] == expected
+
+
 @pytest.mark.parametrize("text", ["", " \n ", "\x00"])
 def test_a_record_without_sentences_passes(text: str, dictionary: Callable[..., Any]) -> None:
     translator = dictionary({})

@@ -157,4 +157,4 @@ def test_a_bare_uncased_vocabulary_folds_as_bert_does(tmp_path: Path) -> None:
     judge = BertTokenizer(vocab={token: n for n, token in enumerate(tokens)}, do_lower_case=True)
     for text in ("Cuore È", "CUORE\u0301re", "[MASK] 東 cuore.", "x" * 101):
         assert vocabulary.backend.encode(text, add_special_tokens=False).ids \
-            == judge(text, add_special_tokens=False)["input_ids"]
+            == judge(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]

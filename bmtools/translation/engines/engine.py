@@ -8,8 +8,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from bmtools.text.languages import primary_language
 from bmtools.translation.settings import EngineConfig
 
+UNSPACED = frozenset(("zh", "ja", "th", "lo", "my", "km"))
+"""Languages without spaces between words."""
+# Letters and punctuation of these languages, without a space after them.
+_UNSPACED_CHARACTER = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3001-\u30ff\u3400-\u9fff\uf900-\ufaff"
+    "\uff01-\uff9f\U00020000-\U0003ffff]")
 _BLANK = re.compile(r"[\s\x00-\x1f\x7f]+")
 
 
@@ -126,6 +133,24 @@ class Layer(Translator):
 def plain_line(text: str) -> str:
     """Turn white space and control characters into single spaces, as engines take sentences."""
     return _BLANK.sub(" ", text).strip()
+
+
+def space_between(text: str, end: int, start: int, language: str) -> str:
+    """Return what separates the translations of two stretches of a text.
+
+    It is the white space between them, or a space where the script of the text needs none and the
+    language of the translations does, as from Chinese to English.
+
+    Args:
+        text: in the source language.
+        end: of the first stretch.
+        start: of the second one.
+        language: of the translations.
+    """
+    borders = text[end - 1:end] + text[start:start + 1]
+    if text[end:start].strip("\u3000") or primary_language(language) in UNSPACED:
+        return text[end:start]
+    return " " if end < start or _UNSPACED_CHARACTER.search(borders) else ""
 
 
 def translate_all(translator: Translator, sentences: Iterable[str]) -> dict[str, str]:

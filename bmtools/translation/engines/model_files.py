@@ -116,9 +116,16 @@ class Subwords:
                               f"some like {', '.join(some)}; translate by another model")
 
     def encode(self, sentence: str) -> list[str]:
-        """Turn a sentence into tokens: language tokens, the sentence, the end of sentence."""
-        ids = self.tokenizer(sentence, add_special_tokens=False, verbose=False)["input_ids"]
-        return [*self.prefix, *self.tokenizer.convert_ids_to_tokens(ids), self.tokenizer.eos_token]
+        """Turn a sentence into tokens: language tokens, the sentence, the end of sentence.
+
+        A special token in the sentence, such as `</s>`, is text; where the model has no other
+        spelling of it, it becomes the unknown token.
+        """
+        ids = self.tokenizer(sentence, add_special_tokens=False, verbose=False,
+                             split_special_tokens=True)["input_ids"]
+        return [*self.prefix, *(
+            self.tokenizer.unk_token or token if token in self._special else token
+            for token in self.tokenizer.convert_ids_to_tokens(ids)), self.tokenizer.eos_token]
 
     def decode(self, tokens: Sequence[str]) -> str:
         """Join the tokens of a translation, language tokens and ends left out."""

@@ -10,7 +10,7 @@ from bmtools.errors import setting
 from bmtools.io.provenance.licences import combine
 from bmtools.io.provenance.manifest import card_licence
 from bmtools.text.languages import primary_language
-from bmtools.translation.engines.engine import Translation, Translator
+from bmtools.translation.engines.engine import UNSPACED, Translation, Translator, space_between
 from bmtools.translation.engines.model_files import Subwords, hash_model
 from bmtools.translation.function_words import words_of_all_languages
 from bmtools.translation.settings import EngineConfig
@@ -23,7 +23,6 @@ _BOUNDARIES = tuple(map(re.compile, (
     rf",\s+(?=(?:{_OPENINGS})\b)", r"[,\uff0c\u3001]\s*(?!\d)", r"\s+", "")))
 TYPES = {"bf16": "bfloat16", "fp16": "float16"}
 """Types of weights as torch and CTranslate2 call them, where that is not their name."""
-_UNSPACED = frozenset(("zh", "ja", "th", "lo", "my", "km"))
 # Settings that change translations, beside the directories, whose files are hashed.
 _CHOSEN = ("engine", "source_lang", "target_lang", "precision", "beam_size",
            "max_source_tokens")
@@ -74,8 +73,9 @@ class NeuralTranslator(Translator):
         clauses = [split_clauses(sentence, self._fits) for sentence in sentences]
         self.counts["split"] += sum(len(parts) > 1 for parts in clauses)
         found = iter(self._translate([part for parts in clauses for part in parts], attempt))
-        return [join_clauses(parts, [next(found) for _ in parts], self.config.target_lang)
-                for parts in clauses]
+        return [join_clauses(sentence, parts, [next(found) for _ in parts],
+                             self.config.target_lang)
+                for sentence, parts in zip(sentences, clauses, strict=True)]
 
     def _fits(self, sentence: str) -> bool:
         limit = self.subwords.max_length
@@ -137,14 +137,15 @@ def split_clauses(sentence: str, fits: Callable[[str], bool]) -> list[str]:
     return [sentence]
 
 
-def join_clauses(clauses: Sequence[str], translations: Sequence[Translation],
+def join_clauses(sentence: str, clauses: Sequence[str], translations: Sequence[Translation],
                  language: str) -> Translation:
     """Join the translations of a sentence's parts.
 
     What an engine adds to a part as if it were a sentence goes: a final full stop, a capital.
 
     Args:
-        clauses: parts of a sentence.
+        sentence: as it was.
+        clauses: its parts, in order.
         translations: of them; the first fault is that of the sentence.
         language: of the translations, ISO 639-1.
     """
@@ -155,14 +156,19 @@ def join_clauses(clauses: Sequence[str], translations: Sequence[Translation],
              for number, (clause, one) in enumerate(zip(clauses, translations, strict=True))]
     fault = next((one.fault for one in translations if one.fault), "")
     scores = [one.log_probability for one in translations if one.log_probability is not None]
+    joined, end = texts[0], len(clauses[0])
+    for clause, text in zip(clauses[1:], texts[1:], strict=True):
+        start = sentence.index(clause, end)
+        joined += ("" if code in UNSPACED else space_between(sentence, end, start, code)) + text
+        end = start + len(clause)
     return Translation(
-        "" if fault else ("" if code in _UNSPACED else " ").join(texts),
+        "" if fault else joined,
         sum(one.unknown for one in translations), fault,
         round(sum(scores) / len(scores), 4) if scores else None, engine=translations[0].engine)
 
 
 def _as_part(clause: str, text: str, keeps_capital: bool) -> str:
-    if text.endswith(".") and clause[-1:] not in ".!?…":
+    if text.endswith(".") and clause[-1:] not in ".!?…\u3002\uff01\uff1f":
         text = text[:-1]
     is_plain = clause[:1].islower() and not text[1:2].isupper() and not re.match(r"I\b", text)
     return text if keeps_capital or not is_plain else text[:1].lower() + text[1:]

@@ -70,6 +70,15 @@ def test_tokens_are_those_of_the_model_s_own_tokenizer(
         assert ours.decode([theirs.pad_token, *target]) == translation
 
 
+def test_special_tokens_in_a_sentence_are_text(model: Path) -> None:
+    subwords = Subwords(config(model=model))
+    special = {*subwords.tokenizer.all_special_tokens} - {subwords.tokenizer.unk_token}
+    *tokens, last = subwords.encode("No </s> patient <pad> died.<s>")[len(subwords.prefix):]
+    assert last == subwords.tokenizer.eos_token and not special & {*tokens}
+    plain = subwords.encode("No patient died.")[len(subwords.prefix):-1]
+    assert len(tokens) > len(plain)
+
+
 @pytest.mark.parametrize(("family", "prefix", "mark"), [
     ("marian", [], None), ("m2m", ["__en__"], "__it__"), ("nllb", ["eng_Latn"], "ita_Latn")])
 def test_marks_are_found_by_the_code_of_the_language(

@@ -45,12 +45,30 @@ def test_nothing_is_lost_of_a_megabyte() -> None:
 
 
 def test_parts_join_as_one_sentence() -> None:
-    found = join_clauses(["We saw it;", "and that was all."], [
+    found = join_clauses("We saw it; and that was all.", ["We saw it;", "and that was all."], [
         Translation("L'abbiamo visto;.", 1, log_probability=-1.0, engine="x"),
         Translation("E questo è tutto.", 2, log_probability=-2.0, engine="x")], "it")
     assert found == Translation("L'abbiamo visto; e questo è tutto.", 3, "", -1.5, engine="x")
-    german = join_clauses(["a", "b"], [Translation("A"), Translation("Haus")], "de-AT")
+    german = join_clauses("a b", ["a", "b"], [Translation("A"), Translation("Haus")], "de-AT")
     assert german.text == "A Haus"
-    assert join_clauses(["a,", "B"], [Translation("一"), Translation("二")], "zh").text == "一二"
-    failed = join_clauses(["a", "b"], [Translation("A"), Translation("", fault="no end")], "it")
+    assert join_clauses(
+        "a, B", ["a,", "B"], [Translation("一"), Translation("二")], "zh").text == "一二"
+    failed = join_clauses(
+        "a b", ["a", "b"], [Translation("A"), Translation("", fault="no end")], "it")
     assert (failed.text, failed.fault) == ("", "no end")
+
+
+@pytest.mark.parametrize(("sentence", "language"), [
+    ("See https://example.org/" + "abcdefgh/" * 9 + "index.html now.", "it"),
+    ("ACGT" * 40, "it"), ("血压" * 20 + "\uff0c" + "患者" * 20 + "。", "zh")])
+def test_parts_of_a_word_join_without_blanks(sentence: str, language: str) -> None:
+    clauses = split_clauses(sentence, _within(20))
+    assert len(clauses) > 3
+    assert join_clauses(sentence, clauses, [*map(Translation, clauses)], language).text == sentence
+
+
+def test_parts_of_a_sentence_without_spaces_join_with_spaces() -> None:
+    clauses = ["患者没有发烧,", "但是他头痛。"]
+    found = join_clauses("".join(clauses), clauses, [
+        Translation("The patient had no fever,"), Translation("But he had a headache.")], "en")
+    assert found.text == "The patient had no fever, But he had a headache."
