@@ -49,7 +49,7 @@ from bmtools.io.sources import STDIN
 from bmtools.io.system import Ended, handling_signals, interruption
 from bmtools.models.sizes import SIZES
 from bmtools.recipes.phases import RunConfig
-from bmtools.recipes.settings import PHASE_KINDS, RUN_KINDS
+from bmtools.recipes.settings import PHASE_FIELDS, PHASE_KINDS, RUN_FIELDS, RUN_KINDS
 from bmtools.recipes.toml import recipe_names
 from bmtools.records import JsonObject
 from bmtools.training.plan import (
@@ -60,6 +60,7 @@ from bmtools.training.plan import (
     STATES,
     DataConfig,
     ModelInit,
+    continued_defaults,
     kept_directory,
     make_init,
     make_plan,
@@ -107,8 +108,9 @@ def takes_run_config(without: Sequence[str] = (), **defaults: Any) -> Decorator:
         taken = {name: values.pop(name) for name in OPTIONS if name in values}
         given = {name: value for name, value in taken.items()
                  if step.context.get_parameter_source(name) is not ParameterSource.DEFAULT}
+        preferred = continued_defaults(values.get("model"), values["output"], values["resume"])
         values["config"] = make_run_config(values.pop("recipe"), values.pop("phases"), given,
-                                           values.pop("changes"), **defaults)
+                                           values.pop("changes"), **defaults, **preferred)
 
     kinds = (*PHASE_KINDS.values(), *RUN_KINDS)
     hidden = {one.name for kind in kinds for one in fields(kind)} - (OPTIONS - {*without})
@@ -268,6 +270,10 @@ def run_training(step: CommandStep, model: ModelInit, data: DataConfig, config: 
     with usage_errors():
         plan = make_plan(output, config, model, data, resume, step.context.params["overwrite"],
                          teacher, step)
+    # Options have the values that were not given, where a recipe has others.
+    step.settings = {**plan.settings(), **{
+        name: value for name, value in step.settings.items()
+        if name not in PHASE_FIELDS and name not in RUN_FIELDS}}
     from bmtools.training.checks import check_run
 
     several = max(processes, world_size())

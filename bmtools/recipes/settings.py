@@ -68,7 +68,9 @@ class OptimizationConfig(Settings, title="Optimization"):
 class LearningRateConfig(Settings, title="Learning rate over a phase"):
     """Learning rate over a phase."""
 
-    learning_rate: float = option(5e-4, "Peak learning rate.", above=0)
+    learning_rate: float = option(
+        5e-4, "Peak learning rate. pretrain --model without recipe or phases file takes 1e-4.",
+        above=0)
     schedule: Literal["linear", "cosine", "constant", "wsd"] = option(
         "linear", "Learning rate after the warm-up: linear or cosine decay to the final rate, "
                   "constant, or wsd (constant, then 1 - sqrt decay over the last part).")

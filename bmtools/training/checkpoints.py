@@ -69,7 +69,7 @@ def find_resume_point(plan: TrainingPlan, identity: Mapping[str, object],
     Raises:
         CheckpointError: the state is of another run, or damaged.
     """
-    state = newest_state(plan) if plan.resume else None
+    state = newest_state(plan.output) if plan.resume else None
     if state:
         return read_progress(state, identity), state
     for path in (*runs_directory(plan.output).glob(STATES), kept_directory(plan.output)):
@@ -155,7 +155,7 @@ class Checkpointer:
 
     def way_back(self) -> str:
         """Return a hint where to resume after the run went wrong."""
-        state = newest_state(self.plan)
+        state = newest_state(self.plan.output)
         return f"the last good state is {state}" if state else \
             f"no state was saved yet; {setting('save_steps')} sets how often one is"
 

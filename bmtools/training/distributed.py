@@ -273,7 +273,8 @@ def resolve_auto(plan: TrainingPlan, config: PretrainedConfig,
     layout = plan.layout
     if AUTO not in (layout, plan.optimization.precision):
         return plan, []
-    recorded = decide_by_main_process(lambda: recorded_identity(plan), state)
+    recorded = decide_by_main_process(
+        lambda: recorded_identity(plan.output) if plan.resume else {}, state)
     if layout == AUTO:
         suited = "packed" if state.device.type == "cuda" else "padded"
         layout = str(recorded.get(LAYOUT) or suited)

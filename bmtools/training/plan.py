@@ -50,6 +50,8 @@ STATES = "step-*"
 """Pattern of the names of states, which sort by step."""
 DISTILLATION_WARMUP = 0.05
 """Warm-up ratio of distillation where no phases file gives one."""
+CONTINUED_LEARNING_RATE = 1e-4
+"""Learning rate of a checkpoint without recipe or phases file; Devlin et al. 2019, section A.2."""
 # Settings that may change when a run is resumed: how the work is cut up, and names of files whose
 # content is compared instead.
 _FREE = ("micro_batch_size", "memory_gib", "activation_checkpointing", "compile", "device",
@@ -256,6 +258,13 @@ def make_run_config(recipe: str | None = None, phases: str | Path | None = None,
     return override(config, settings or {}, changes)
 
 
+def continued_defaults(checkpoint: object, output: Path, resume: bool) -> JsonObject:
+    """Return the defaults of a run on a checkpoint; one that is resumed keeps its learning rate."""
+    recorded = recorded_identity(output) if resume else {}
+    rate = recorded.get("learning_rate") or CONTINUED_LEARNING_RATE
+    return {"learning_rate": rate} if checkpoint else {}
+
+
 def make_init(checkpoint: str | Path | None, architecture: str | None,
               tokenizer: str | Path | None, take_layers: str = "") -> ModelInit:
     """Take initial weights from settings, of which empty ones count as not given."""
@@ -340,17 +349,17 @@ def last_kept(output: Path, number: int) -> list[Path]:
     return found[-number:]
 
 
-def newest_state(plan: TrainingPlan) -> Path | None:
+def newest_state(output: Path) -> Path | None:
     """Return the newest state of a run; states are put in place whole."""
-    return max(runs_directory(plan.output).glob(STATES), default=None)
+    return max(runs_directory(output).glob(STATES), default=None)
 
 
-def recorded_identity(plan: TrainingPlan) -> Mapping[str, object]:
-    """Read the identity of the run to resume; empty for a new run.
+def recorded_identity(output: Path) -> JsonObject:
+    """Read the identity of an unfinished run; empty without one.
 
     One of several processes calls it, before that one clears directories, and tells the others.
     """
-    state = newest_state(plan) if plan.resume else None
+    state = newest_state(output)
     identity = read_object(state / STATE).get("identity") if state else None
     return identity if isinstance(identity, dict) else {}
 

@@ -15,6 +15,7 @@ from bmtools.training.plan import (
     DataConfig,
     ModelInit,
     TrainingPlan,
+    continued_defaults,
     make_data_config,
     make_init,
     make_plan,
@@ -61,7 +62,8 @@ def pretrain(data: Data, output: str | Path, *, model: str | Path | None = None,
         BmtoolsError: data, model or output that cannot be used, or a loss that diverged.
     """
     data_config, settings = make_data_config(data, settings)
-    config = make_run_config(recipe, phases, settings)
+    config = make_run_config(recipe, phases, settings,
+                             **continued_defaults(model, Path(output), resume))
     init = make_init(model, architecture or ("" if model else config.architecture), tokenizer)
     plan = make_plan(Path(output), config, init, data_config, resume, overwrite)
     return run_to_end(plan, partial(pretrain_lines, plan, init, data_config, refuse), on_report,

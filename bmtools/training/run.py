@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -175,7 +176,9 @@ def prepare_run(plan: TrainingPlan, initial: InitialModel, data: DataConfig, rej
     """
     phases = plan.config.phases
     check_fits(initial, phases)
-    plan, notes = resolve_auto(plan, initial.config, join_processes(plan.optimization))
+    state = join_processes(plan.optimization)
+    plan = replace(plan, config=decide_by_main_process(lambda: plan.config, state))
+    plan, notes = resolve_auto(plan, initial.config, state)
     accelerator = make_accelerator(plan.optimization, plan.leaves_weights_unused)
     processes = processes or accelerator.num_processes
     check_settings(plan, data, processes, is_sharded(accelerator))

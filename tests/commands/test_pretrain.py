@@ -44,6 +44,31 @@ def test_a_run_that_ends_in_its_warmup_is_told(run: Run, fresh: list[Any], corpu
     assert outcome.records[1]["learning_rate"] == 0.00025
 
 
+@pytest.mark.parametrize(("options", "expected"), [
+    ((), 1e-4), (("--learning-rate", "5e-4"), 5e-4), (("--set", "learning_rate=2e-4"), 2e-4),
+    (("--recipe", "medbit"), 3e-5)])
+def test_a_checkpoint_is_continued_at_a_lower_learning_rate(
+        run: Run, continued: list[Any], corpus: Path, manifest: Callable[..., Any],
+        options: tuple[str, ...], expected: float) -> None:
+    outcome = run(*continued, corpus, *options)
+    assert outcome.code == 0, outcome.err
+    settings = manifest(continued[-1])["settings"]
+    assert {phase["learning_rate"] for phase in settings["phases"]} == {expected}
+    assert f"learning_rate = {expected}" in (continued[-1] / "phases.toml").read_text()
+
+
+def test_new_weights_and_resumed_runs_keep_their_learning_rate(
+        run: Run, fresh: list[Any], continued: list[Any], corpus: Path,
+        manifest: Callable[..., Any]) -> None:
+    run(*fresh, corpus)
+    assert manifest(fresh[-1])["settings"]["phases"][0]["learning_rate"] == 5e-4
+    begun = [*continued, corpus, "--overwrite", "--set", "logging_steps=1"]
+    assert run(*begun, "--learning-rate", "3e-4", "--budget", "0.001s").code == 75
+    outcome = run(*begun, "--resume")
+    assert outcome.code == 0, outcome.err
+    assert manifest(continued[-1])["settings"]["phases"][0]["learning_rate"] == 3e-4
+
+
 def test_stdout_holds_a_line_per_report_and_one_about_the_directory(
         run: Run, fresh: list[Any], corpus: Path) -> None:
     outcome = run(*fresh, corpus)

@@ -182,6 +182,18 @@ def test_a_redirection_has_a_record_and_further_ones_are_steps(in_shell: Run, no
     assert at == out.stat().st_size
 
 
+def test_lines_of_a_run_are_recorded_with_the_settings_that_it_used(
+        in_shell: Run, notes: Path, tmp_path: Path, tiny_checkpoint: Path) -> None:
+    in_shell(f"bmtools import text notes.txt -o in.jsonl; bmtools pretrain in.jsonl --model "
+             f"{tiny_checkpoint} --recipe medbit --set seed=3 --layout padded --steps 1 "
+             "--max-length 16 -o m > lines.jsonl")
+    settings = record_of(tmp_path / "lines.jsonl")["settings"]
+    assert settings["phases"] == json.loads(
+        (tmp_path / "m/bmtools.json").read_text())["settings"]["phases"]
+    assert (settings["phases"][0]["learning_rate"], settings["seed"]) == (3e-5, 3)
+    assert "learning_rate" not in settings and settings["model"] == tiny_checkpoint.name
+
+
 @pytest.mark.parametrize("line", [
     "bmtools import text notes.txt > out.jsonl 2>&1",  # a log
     "{ echo; bmtools import text notes.txt; } > out.jsonl",  # its beginning is another's
