@@ -162,6 +162,8 @@ def dot_chart(title: str, unit: str, rows: Sequence[str],
         series: values of each row by the name of a series; one alone needs no name.
         log: scale of the values.
     """
+    series = {key: [one if one and one.value is not None else None for one in values]
+              for key, values in series.items()}  # an undefined score is null
     crowd, named = _SERIES * min(len(series), _MOST_APART), len(series) > 1
     room = _ROW + crowd
     known = [(row, key, found) for number, row in enumerate(rows)

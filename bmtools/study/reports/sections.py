@@ -94,7 +94,7 @@ def _curve(lines: Sequence[JsonObject]) -> Curve:
     ends = [number for number, (phase, _) in enumerate(points[:-1])
             if points[number + 1][0] != phase]
     every = -(-len(points) // _MOST_POINTS) or 1
-    kept = sorted({*range(0, len(points), every), *ends, *range(len(points) - 1, len(points))})
+    kept = sorted({*range(0, len(points), every), *ends, *range(len(points))[-1:]})
     at = {line["step"]: line["tokens_seen"] for line in lines if "tokens_seen" in line}
     marks = [Point(at[line["step"]], line["evaluate"]["loss"]) for line in lines
              if "evaluate" in line and line["step"] in at]

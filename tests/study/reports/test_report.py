@@ -236,6 +236,28 @@ def test_an_unfinished_run_is_read(tmp_path: Path) -> None:
         assert study.directories[0].record["tokens_seen"] == 20
 
 
+def test_a_run_that_stopped_before_its_first_report_is_listed(tmp_path: Path) -> None:
+    state = tmp_path / "model.run" / "step-00000002"
+    state.mkdir(parents=True)
+    (state / "state.json").write_text(json.dumps({"step": 2, "tokens_seen": 20, "metrics": []}))
+    write_report([tmp_path], tmp_path / "page.html")
+    tables = Page((tmp_path / "page.html").read_text()).tables
+    [row] = tables["Models, vocabularies and other directories"][1:]
+    assert (row[0], row[5]) == ("model (unfinished)", 20)
+    assert "Loss over tokens" not in tables
+
+
+@pytest.mark.parametrize("line", [
+    {"model": "a", "suite": "biobit", "scores": {"BC2GM": None, "BioRED": 0.5}},
+    {"model": "a", "average_cosine": 0.5, "bands": [{
+        "min_count": 5, "max_count": 9, "average_cosine": None, "own_band_neighbours": 0.5}]},
+    {"model": "a", "task": "similarity", "pearson": None, "spearman": 0.5}], ids=str)
+def test_an_undefined_score_is_left_out(line: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "scores.jsonl").write_text(json.dumps(line))
+    write_report([tmp_path], tmp_path / "page.html")
+    assert 0.5 in Page((tmp_path / "page.html").read_text()).figures()
+
+
 def test_models_of_one_name_are_told_apart(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name / "model").mkdir(parents=True)
