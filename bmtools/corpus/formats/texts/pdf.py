@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import logging
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, takewhile
+from contextlib import suppress
+from itertools import chain, groupby, pairwise, takewhile
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
 
 from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.corpus.formats.texts.documents import (
@@ -28,17 +31,30 @@ from bmtools.records import JsonObject, Record
 from bmtools.text.languages import two_letters
 
 if TYPE_CHECKING:
-    from pypdf import PdfReader
+    from pypdf import PageObject, PdfReader
 
-_EDGE = 3  # lines at the top and at the bottom of a page that may be heads and feet
+_EDGE = 6  # lines at the top and at the bottom of a page that may be heads and feet
+_MARGIN = 0.15  # of the height of a page, at its top and bottom, where heads and feet are
+_GAP = 1.5  # of the usual distance of lines, between heads or feet and the text
 _FULL = 0.75  # of the usual length: a shorter line ends a paragraph
 _PLAIN = {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xFB05: "st",
           0xFB06: "st", **dict.fromkeys((*range(9), *range(11, 32), 127))}
 _HYPHENS = "-\u2010\u00ad"
 _NUMBER = re.compile(r"\d+")
+_LETTER = re.compile(r"[^\W\d_]")
 _SPLIT = re.compile(rf"([^\W\d_]+)[{_HYPHENS}]$")
 _START = re.compile(r"[^\W\d_]+")
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+# Words that PubMed writes with a hyphen; their parts are almost never parts of a divided word.
+_COMPOUND = re.compile(
+    "(age|alpha|angiotensin|beta|calcium|cost|dose|double|drug|first|follow|gamma|half|insulin|long"
+    "|mild|non|once|one|open|parallel|patient|placebo|quality|rate|risk|second|self|single|steady"
+    "|sustained|third|three|time|treatment|two|well|year)-.*|.*-(acting|adjusted|analysis|associated"
+    "|based|blind|blinded|blockade|blockers?|cell|channel|controlled|converting|daily|density"
+    "|dependent|dose|drug|effectiveness|free|guided|induced|inflammatory|label|lasting|life|like"
+    "|lowering|matched|mediated|negative|old|onset|oriented|positive|receptor|related|release"
+    "|resistant|response|risk|sectional|sensitive|small|specific|term|threatening|tolerated|treated"
+    "|up|years?)")
 _ITEM = re.compile(r"[•◦▪‣\u2013\u2014*·]\s|\(?[a-z]\)\s|\(?\d{1,3}(?:\.\d+)*[.)]\s|\[\d+\]\s")
 _ENDS = ".!?:;…"
 _MOST_STREAM_BYTES = 32_000_000
@@ -85,7 +101,7 @@ def _read_pdf(name: str, counts: Counter[str]) -> JsonObject:
         if reader.is_encrypted and not reader.decrypt(""):
             raise DataError(f"{place}: found an encrypted PDF, expected one that opens without a "
                             "password; qpdf --password=... --decrypt removes it")
-        pages = _page_texts(reader, place)
+        pages = _read_pages(reader, place)
         about = _about(reader)
     found = paragraphs(pages, counts)
     if not found:
@@ -97,14 +113,57 @@ def _read_pdf(name: str, counts: Counter[str]) -> JsonObject:
     return {**about, "text": text, "meta": meta}
 
 
-def _page_texts(reader: PdfReader, place: str) -> list[str]:
-    texts, size = [], 0
+def _read_pages(reader: PdfReader, place: str) -> list[Page]:
+    found, size = list[tuple[list[str], list[float], float, float]](), 0
     for page in reader.pages:
-        text = page.extract_text()
-        size += len(text)
+        lines, heights = _lines(page)
+        size += sum(map(len, lines))
         check_record_size(size, place)
-        texts.append(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
-    return texts
+        bottom = height = math.nan  # without them it has no margins
+        with suppress(ValueError):
+            bottom, height = float(page.cropbox.bottom), float(page.cropbox.height) or math.nan
+        found.append((lines, heights, bottom, height))
+    gap = _GAP * median([upper - lower for _, heights, *_ in found
+                         for upper, lower in pairwise(heights) if upper > lower] or [0])
+    return [Page(lines, *(_marginal(lines[::way], [(y - bottom) / height for y in heights[::way]],
+                                    gap / height) for way in (1, -1)))
+            for lines, heights, bottom, height in found]
+
+
+def _lines(page: PageObject) -> tuple[list[str], list[float]]:
+    """Read the lines of a page, and the heights of their baselines, NaN for blank lines."""
+    lines, heights = [""], [math.nan]
+
+    def visit(text: str, outer: Sequence[float], matrix: Sequence[float], *_: object) -> None:
+        for number, part in enumerate(text.split("\n")):
+            if number:
+                lines.append("")
+                heights.append(math.nan)
+            if part.strip() and not lines[-1].strip():
+                heights[-1] = matrix[4] * outer[1] + matrix[5] * outer[3] + outer[5]
+            lines[-1] += part
+
+    page.extract_text(visitor_text=visit)
+    return [line.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            for line in lines], heights
+
+
+def _marginal(lines: Sequence[str], heights: Sequence[float], gap: float) -> int:
+    """Count the lines from the first one that are in a margin, up to a gap before the text.
+
+    Args:
+        lines: of a page, from its top or bottom.
+        heights: of the lines, from 0 at the bottom of the page to 1.
+        gap: least distance of a head or foot to the text, in the same unit.
+    """
+    own = [(line, y) for line, y in zip(lines, heights, strict=True) if line.strip()][:_EDGE + 1]
+    found = int(bool(own) and not _LETTER.search(own[0][0]))  # a bare number needs no gap
+    for number, ((_, one), (_, after)) in enumerate(pairwise(own), 1):
+        if not abs(one - 0.5) > 0.5 - _MARGIN:
+            break
+        if abs(one - after) > gap:
+            found = number
+    return found
 
 
 def _about(reader: PdfReader) -> JsonObject:
@@ -119,31 +178,44 @@ def _about(reader: PdfReader) -> JsonObject:
                   year=int(year) if year.isdecimal() else 0)
 
 
-def paragraphs(pages: Sequence[str], counts: Counter[str]) -> list[tuple[int, str]]:
+class Page(NamedTuple):
+    """Lines of a page as they are printed.
+
+    Args:
+        lines: all of them.
+        top: the number of lines, without blank ones, in the upper margin.
+        bottom: the number in the lower margin.
+    """
+
+    lines: list[str]
+    top: int = 0
+    bottom: int = 0
+
+
+def paragraphs(pages: Sequence[Page], counts: Counter[str]) -> list[tuple[int, str]]:
     """Make running text of pages.
 
-    - Lines at the edges of pages that come again on others are running heads, feet and page
-      numbers, and are left out.
+    - Marginal lines that recur on other pages, perhaps with another page number, are left out as
+      running heads and feet, as are page numbers.
     - A word that is divided at the end of a line loses its hyphen, unless the document has it with
-      the hyphen elsewhere, or both its parts as words and not the whole.
+      the hyphen elsewhere, or both its parts as words and not the whole, or one of its parts is
+      known for the hyphen, as in beta-blockers.
     - Lines are joined to paragraphs, which end with a short line, before an item of a list, or at
       a blank line, and may go on over pages.
 
     Args:
-        pages: lines of each, as they were printed.
+        pages: those of a document.
         counts: counts lines that are left out and hyphens that are removed.
 
     Returns:
         the texts, each after the number of the page that it begins on, from 1.
     """
     # Ligatures become letters, control characters go, and single blanks are between words.
-    lines = [[" ".join(line.translate(_PLAIN).split()) for line in page.split("\n")]
+    plain = [page._replace(lines=[" ".join(line.translate(_PLAIN).split()) for line in page.lines])
              for page in pages]
-    kept = _without_running(lines, counts)
+    kept = _without_running(plain, counts)
     found: list[tuple[int, list[str]]] = []
-    # Words at ends and starts of lines may be parts.
-    words = Counter(word for page in kept for line in page
-                    for word in _WORD.findall(line.lower())[:-1])
+    words = _whole_words(line for page in kept for line in page if line)
     for number, page in enumerate(kept, 1):
         lengths = sorted(len(line) for line in page if line)
         usual, before = lengths[int(len(lengths) * 0.8)] if lengths else 0, ""
@@ -156,22 +228,25 @@ def paragraphs(pages: Sequence[str], counts: Counter[str]) -> list[tuple[int, st
     return [(number, "".join(parts)) for number, parts in found]
 
 
-def _without_running(pages: Sequence[list[str]], counts: Counter[str]) -> list[list[str]]:
-    """Remove the outermost lines of pages that other pages have, too."""
-    filled = [[place for place, line in enumerate(page) if line] for page in pages]
-    edges = [[[page[place] for place in places[:_EDGE]] for places in (own, own[::-1])]
-             for page, own in zip(pages, filled, strict=True)]
+def _without_running(pages: Sequence[Page], counts: Counter[str]) -> list[list[str]]:
+    """Remove marginal lines of pages that other pages have, too; never all of a file."""
+    filled = [[place for place, line in enumerate(page.lines) if line] for page in pages]
+    edges = [[[page.lines[place] for place in places] for places in (
+        own[:page.top], own[::-1][:page.bottom])] for page, own in zip(pages, filled, strict=True)]
     seen = Counter(key for number, sides in enumerate(edges) for side, lines in enumerate(sides)
                    for key in {(side, key) for line in lines for key in _keys(line, number)})
     least = max(2, min(3, len(pages)))
-    kept = []
+    kept, removed = [], 0
     for number, (page, own, sides) in enumerate(zip(pages, filled, edges, strict=True)):
         top, bottom = (_running(lines, side, number, seen, least)
                        for side, lines in enumerate(sides))
         top, bottom = (top, bottom) if top + bottom <= len(own) else (len(own), 0)
-        counts["running heads, feet and page numbers left out"] += top + bottom
+        removed += top + bottom
         inner = own[top:len(own) - bottom]
-        kept.append(page[inner[0]:inner[-1] + 1] if inner else [])
+        kept.append(page.lines[inner[0]:inner[-1] + 1] if inner else [])
+    if not any(kept[1:]):  # it has the same lines on every page
+        return [page.lines for page in pages]
+    counts["running heads, feet and page numbers left out"] += removed
     return kept
 
 
@@ -220,12 +295,23 @@ def _join(parts: list[str], line: str, words: Counter[str], counts: Counter[str]
     parts.append(line)
 
 
+def _whole_words(lines: Iterable[str]) -> Counter[str]:
+    """Count the words of lines, but those at their ends and after a hyphen, which may be parts."""
+    return Counter(word for before, line in pairwise(chain([""], lines)) for word in _WORD.findall(
+        line.lower())[int(bool(_SPLIT.search(before))):-1])
+
+
 def _is_one_word(first: str, second: str, words: Counter[str]) -> bool:
-    """Tell whether a hyphen at the end of a line only divides a word, by the document's words."""
+    """Tell whether a hyphen at the end of a line only divides a word.
+
+    It does if the document has the whole word, and does not if it has the word with the hyphen or
+    both its parts; otherwise known parts decide.
+    """
     if len(first) == 1 or not second[0].islower():
         return False
     first, second = first.lower(), second.lower()
     if words[first + second]:
         return True
-    is_compound = words[f"{first}-{second}"] or (words[first] and words[second])
-    return not is_compound
+    compound = f"{first}-{second}"
+    return not (words[compound] or (words[first] and words[second])
+                or _COMPOUND.fullmatch(compound))

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from toy_documents import pdf
 
-from bmtools.corpus.formats.texts.pdf import paragraphs, pdf_records
+from bmtools.corpus.formats.texts.pdf import Page, paragraphs, pdf_records
 from bmtools.errors import DataError, RecordError
 
 NAME = "a.pdf"
 LINE = "Il paziente ha la febbre e perciò beve molta acqua, ogni giorno e anche di not-"
-PAGES = [("Rivista", LINE, "te. Poi dorme.", "1"), ("Rivista", "Secondo giorno.", "2"),
-         ("Rivista", "Terzo giorno.", "3")]
+PAGES = [("Rivista", "", LINE, "te. Poi dorme.", "1"), ("Rivista", "", "Secondo giorno.", "2"),
+         ("Rivista", "", "Terzo giorno.", "3")]
 
 
 def test_pages(write) -> None:
@@ -55,6 +55,32 @@ def test_encrypted(write, tmp_path) -> None:
     assert "Secondo giorno." in record["text"]
 
 
+def test_equal_lines_without_a_gap_are_no_running_lines(write) -> None:
+    sheets = [("University Hospital", "", "", f"Visit {number}", f"Weight: {80 + number**2} kg",
+               "Treatment: aspirin 100 mg", "Adverse events: none", "", f"Page {number} of 3")
+              for number in (1, 2, 3)]
+    counts: Counter[str] = Counter()
+    record, = pdf_records([write(pdf(*sheets))], counts=counts)
+    for line, times in (("Treatment: aspirin 100 mg", 3), ("Adverse events: none", 3),
+                        ("Visit", 3), ("University Hospital", 1), ("Page", 3)):
+        assert record["text"].count(line) == times
+    assert counts[HEADS] == 2  # "Page 1 of 3" is in the middle of its page, not in a margin
+    low = [(*sheet[:-1], *[""] * 40, sheet[-1]) for sheet in sheets]
+    record, = pdf_records([write(pdf(*low))])
+    assert "Page" not in record["text"]
+    equal = ("a line", "Treatment: aspirin 100 mg", "", "Patient well", "Adverse events: none")
+    record, = pdf_records([write(pdf(equal, equal, equal))], counts=(counts := Counter()))
+    assert [record["text"].count(line) for line in equal if line] == [3] * 4
+    assert counts[HEADS] == 0
+
+
+@pytest.mark.parametrize("box", [b"", b"/MediaBox [0 0 595]", b"/MediaBox [0 0 595 0]"])
+def test_pages_without_a_size_keep_their_lines(write, box: bytes) -> None:
+    content = pdf(*PAGES).replace(b"/MediaBox [0 0 595 842]", box.ljust(23))
+    record, = pdf_records([write(content)])
+    assert record["text"].count("Rivista") == 3
+
+
 RECURSIVE = pdf(["a"]).replace(b"/Kids [4 0 R]", b"/Kids [2 0 R]")
 IMAGES = pdf([], [])
 
@@ -78,8 +104,17 @@ HEADS = "running heads, feet and page numbers left out"
 FULL = "The patient had a fever and drank a lot of water on every day of the week"
 
 
+def printed(text: str) -> Page:
+    """Make a page: blank lines divide its head and foot, which may be a number alone."""
+    parts = text.split("\n\n")
+    numbers = [line.strip("- /0123456789") == "" for line in (text.strip().split("\n")[::-1])]
+    return Page(text.split("\n"),
+                parts[0].count("\n") + 1 if len(parts) > 1 else int(numbers[-1]),
+                parts[-1].count("\n") + 1 if len(parts) > 2 else int(numbers[0]))
+
+
 def text(*pages: str) -> str:
-    return "\n".join(one[1] for one in paragraphs(pages, Counter()))
+    return "\n".join(one[1] for one in paragraphs([*map(printed, pages)], Counter()))
 
 
 def body(name: str) -> str:
@@ -96,9 +131,9 @@ def joined(one: str) -> str:
 
 def test_running_heads_feet_and_page_numbers_are_left_out() -> None:
     counts: Counter[str] = Counter()
-    pages = [f"Rossi et al. 2020;12:345\n{one}\nPage {number} of 9\nJournal of Fever"
+    pages = [f"Rossi et al. 2020;12:345\n\n{one}\n\nPage {number} of 9\nJournal of Fever"
              for number, one in enumerate(BODIES[:4], 7)]
-    found = paragraphs(pages, counts)
+    found = paragraphs([*map(printed, pages)], counts)
     # The first page keeps its head, which may be the title.
     assert [one[1] for one in found] == ["Rossi et al. 2020;12:345", *map(joined, BODIES[:4])]
     assert [one[0] for one in found] == [1, 1, 2, 3, 4]
@@ -109,9 +144,9 @@ def test_running_heads_feet_and_page_numbers_are_left_out() -> None:
 
 
 def test_lines_that_do_not_grow_with_the_pages_stay() -> None:
-    assert paragraphs(["", "\n \n", "\0"], Counter()) == []
+    assert paragraphs([Page([""]), Page(["", " ", ""]), Page(["\0"])], Counter()) == []
     assert text("a", "", "a.") == "a a."
-    tables = [f"Table {number}\n{number * 12} 30\n{one}"
+    tables = [f"Table {number}\n{number * 12} 30\n\n{one}"
               for number, one in zip((1, 1, 3), BODIES, strict=False)]
     assert text(*tables).count("Table") == 3
     assert text("7\nA.", "3\nB.", "9\nC.") == "7\nA.\n3\nB.\n9\nC."
@@ -119,7 +154,7 @@ def test_lines_that_do_not_grow_with_the_pages_stay() -> None:
 
 
 def test_even_and_odd_pages_have_their_own_heads() -> None:
-    pages = [f"{('Left', 'Right')[number % 2]}\n{one}" for number, one in enumerate(BODIES)]
+    pages = [f"{('Left', 'Right')[number % 2]}\n\n{one}" for number, one in enumerate(BODIES)]
     assert text(*pages).count("Left") == 1
     assert "Right" not in text(*pages)
 
@@ -134,13 +169,18 @@ def test_even_and_odd_pages_have_their_own_heads() -> None:
     ("An Anglo-\nSaxon word", "An Anglo-Saxon word"), ("L'infe\u00ad\nzione è", "L'infezione è"),
     ("so\u00adft", "so\u00adft"), ("a \ufb01bre of \ufb02our", "a fibre of flour"),
     ("Trattamento farma\u2010\ncologico", "Trattamento farmacologico"),
-    ("range 5 -\nand more", "range 5 - and more")])
+    ("range 5 -\nand more", "range 5 - and more"),
+    ("A well-\nknown non-\nsmall tumour, beta-\nblockers at follow-\nup, meta-\nanalysis",
+     "A well-known non-small tumour, beta-blockers at follow-up, meta-analysis"),
+    # The start of the second line is no word that the document has.
+    ("It is in the group, an in-\ncrease of it", "It is in the group, an increase of it")])
 def test_words_divided_at_ends_of_lines(lines: str, expected: str) -> None:
     assert text(lines) == expected
 
 
 def test_words_divided_between_pages() -> None:
-    found = paragraphs([f"{FULL}\nthe informa-", f"tion of the week.\n{FULL}\nEnd."], Counter())
+    found = paragraphs([Page([FULL, "the informa-"]), Page(["tion of the week.", FULL, "End."])],
+                       Counter())
     assert [(one[0], one[1]) for one in found] == [
         (1, f"{FULL} the information of the week."), (2, f"{FULL} End.")]
 
@@ -150,4 +190,5 @@ def test_paragraphs() -> None:
              "3) three"]
     assert text("\n".join(lines)).split("\n") == [
         "Methods", f"{FULL} {FULL} ends here.", FULL, FULL, "• one", "• two goes on", "3) three"]
-    assert [one[0] for one in paragraphs([FULL, "", f"and so on.\n{FULL}"], Counter())] == [1, 3]
+    assert [one[0] for one in paragraphs(
+        [Page([FULL]), Page([""]), Page(["and so on.", FULL])], Counter())] == [1, 3]
