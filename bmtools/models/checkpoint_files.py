@@ -102,9 +102,9 @@ def check_checkpoint(directory: Path) -> None:
         raise CheckpointError(f"{directory}: found model_type {family!r}, whose code comes with "
                               f"the model and is never run; {_expected_family()}")
     layers, tensors = config.get("num_hidden_layers"), len(weight_names(directory))
-    if layers is not None and not 0 <= layers <= tensors:  # a library would build them all
-        raise CheckpointError(f"{directory / CONFIG}: found num_hidden_layers {layers}, but "
-                              f"{WEIGHTS} has {tensors} tensors; restore the checkpoint")
+    if layers is not None and not 1 <= layers <= tensors:  # a library would build them all
+        raise CheckpointError(f"{directory / CONFIG}: found num_hidden_layers {layers}, expected 1 "
+                              f"to {tensors}, the tensors of {WEIGHTS}; restore the checkpoint")
     heads, width = config.get("num_attention_heads", 1), config.get("hidden_size", 0)
     if heads < 1 or (width % heads and "head_dim" not in config):
         raise CheckpointError(f"{directory / CONFIG}: found num_attention_heads {heads}, expected "

@@ -142,11 +142,12 @@ def test_comparisons_are_adjusted_over_sets(run: Run, write_lines: Write) -> Non
         "interval": [5.0, 15.0], "p": 0.01, "p_holm": 0.03}
     table = run("score-suite", "--suite", "blurb", path, "--table").out
     assert "| BC2GM        | bio - base | +10.00 [5.00, 15.00] | 0.0400 | 0.0600 |" in table
-    for wrong in ({"difference": "no"}, {"interval": [0.1, ["x"]]}, {"interval": 0.1}):
+    for wrong in ({"difference": "no"}, {"interval": [0.1, ["x"]]}, {"interval": 0.1}, {"p": "x"},
+                  {"p_over_seeds": {}}):
         broken = write_lines("t.jsonl", {**compared("BC2GM", "f1", 0.1), **wrong})
         refused = run("score-suite", "--suite", "blurb", broken)
         assert refused.code == 1
-        assert "t.jsonl:1: found a comparison without a difference" in refused.err
+        assert "t.jsonl:1: found a comparison whose difference, interval or p" in refused.err
 
 
 def test_a_metric_in_place_of_the_papers_is_named(run: Run, write_lines: Write) -> None:

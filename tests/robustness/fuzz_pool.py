@@ -121,7 +121,8 @@ def _verdict(reader: Reader, code: int, err: str, left: list[str]) -> tuple[str,
         return READ, ""
     message = lines[-1] if lines else ""
     parts = (reader.file, reader.file.partition("/")[0], *reader.said)
-    if code not in (1, 2) or not message.startswith("bmtools: ") or "please report" in err \
+    codes = (1, 2, 3) if " --fail-" in reader.command else (1, 2)
+    if code not in codes or not message.startswith("bmtools: ") or "please report" in err \
             or not all(line.startswith("bmtools: ") for line in lines):
         return UNEXPECTED, f"exit code {code}: {err[-2000:]}"
     if not any(part in message for part in parts):

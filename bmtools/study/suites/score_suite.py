@@ -154,13 +154,15 @@ def _add_differences(lines: Sequence[JsonObject], suite: Suite, baseline: str | 
 def _comparison(line: JsonMapping, one: SuiteSet, place: str) -> JsonObject:
     """Take what a comparison by score-tasks says of a set's main metric, in percent."""
     bounds = line.get("interval") or []
-    if not isinstance(bounds, list) or not all(map(_is_score, [line.get("difference"), *bounds])):
-        raise DataError(f"{place}: found a comparison without a difference from -1 to 1, expected "
-                        "lines of score-tasks")
+    chances = {key: line[key] for key in ("p", "p_over_seeds") if line.get(key) is not None}
+    values = [line.get("difference"), *chances.values()]
+    if not isinstance(bounds, list) or not all(map(_is_score, [*values, *bounds])):
+        raise DataError(f"{place}: found a comparison whose difference, interval or p is missing "
+                        "or is not from -1 to 1, expected lines of score-tasks")
     return {"compared": line["compared"], "set": one.name, "metric": line["metric"],
             "difference": rounded(_PERCENT * line["difference"]),
             **({"interval": [rounded(_PERCENT * bound) for bound in bounds]} if bounds else {}),
-            **{key: line[key] for key in ("p", "p_over_seeds") if line.get(key) is not None}}
+            **chances}
 
 
 def _read_results(suite: Suite, results: Sequence[str],
