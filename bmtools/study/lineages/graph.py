@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from bmtools.io.energy.settings import EnergyConfig
@@ -120,9 +121,9 @@ class Lineage:
             for record in node.records:
                 yield from ((node.name, step) for step in steps_of(record, all_piped=True))
 
-    def totals(self) -> JsonObject:
-        """Add up hours, tokens, GPU-hours and energy of all steps, each once."""
-        steps = find_steps(self.steps())
+    def totals(self, others: Iterable[tuple[str, JsonMapping]] = ()) -> JsonObject:
+        """Add up hours, tokens, GPU-hours and energy of all steps and of others, each once."""
+        steps = find_steps(chain(self.steps(), others))
         line = total(steps, EnergyConfig())[-1]
         del line["command"]
         return {**line, "tokens_seen": sum(step.record.get("tokens_seen", 0) for step in steps)}

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
+from bmtools.errors import count_of
 from bmtools.io.directories import directory_bytes
 from bmtools.io.energy.figures import KINDS
 from bmtools.io.energy.settings import EnergyConfig
@@ -59,9 +60,10 @@ def overview(study: Study) -> Iterator[Part]:
     unit, size = ("hours", 3600) if max(filter(None, seconds), default=0) > _LONG else \
         ("seconds", 1)
     if directories:
-        whole = study.lineage.totals()
+        whole = study.lineage.totals((one.name, one.record) for one in directories
+                                     if not one.is_whole)
         yield ", ".join([
-            f"{whole['steps']:,} steps", f"{whole['tokens_seen']:,} tokens trained on",
+            count_of(whole["steps"], "steps"), f"{whole['tokens_seen']:,} tokens trained on",
             *(f"{format_cell(whole[key])} {unit}" for key, unit in (
                 ("hours", "hours"), ("gpu_hours", "GPU-hours")) if whole.get(key))])
         yield Table("Models, vocabularies and other directories", [

@@ -212,7 +212,8 @@ def _add_directory(study: Study, path: Path, name: str, is_kept: bool) -> None:
         run = path.parent.name.strip(".").removesuffix(RUN) + " (unfinished)"
         study.runs[run] = state.get("metrics", [])
         record = {"command": "unfinished run", "tokens_seen": state.get("tokens_seen", 0),
-                  "wall_seconds": state.get("wall_seconds", 0.0)}
+                  "wall_seconds": state.get("wall_seconds", 0.0),
+                  "energy": state.get("energy", {})}
         study.directories.append(StudyDirectory(run, path, record, is_whole=False))
         return
     study.directories.append(StudyDirectory(name, path, read_manifest(path)))

@@ -239,9 +239,15 @@ def test_an_unfinished_run_is_read(tmp_path: Path) -> None:
 def test_a_run_that_stopped_before_its_first_report_is_listed(tmp_path: Path) -> None:
     state = tmp_path / "model.run" / "step-00000002"
     state.mkdir(parents=True)
-    (state / "state.json").write_text(json.dumps({"step": 2, "tokens_seen": 20, "metrics": []}))
+    run = {"energy": {"run": "one", "hours": 2.0}}
+    (state / "state.json").write_text(json.dumps({"step": 2, "tokens_seen": 20, "metrics": [],
+                                                  **run}))
+    (tmp_path / "log.jsonl").write_text('{"stopped": 2}')
+    write_record(tmp_path / "log.jsonl", command="pretrain", energy={"run": "one", "hours": 3.0})
     write_report([tmp_path], tmp_path / "page.html")
-    tables = Page((tmp_path / "page.html").read_text()).tables
+    content = (tmp_path / "page.html").read_text()
+    assert "1 step, 20 tokens trained on, 3 hours" in content
+    tables = Page(content).tables
     [row] = tables["Models, vocabularies and other directories"][1:]
     assert (row[0], row[5]) == ("model (unfinished)", 20)
     assert "Loss over tokens" not in tables
