@@ -77,7 +77,9 @@ def mimic() -> None:
 def parquet() -> None:
     """Rows of Parquet files, one record for each.
 
-    Columns are taken as import jsonl takes keys; those of bytes, as images, are left out.
+    Columns are taken as import jsonl takes keys. Bytes under agreed keys are UTF-8; other columns
+    of bytes, such as images, are left out. Without a column of the text, tokens are joined by
+    blanks, and ner_tags, as on the Hugging Face Hub, become entities.
     """
 
 

@@ -21,7 +21,7 @@ _TOKENS = {"whitespace": re.compile(r"\S+"), "punctuation": re.compile(r"\w+|[^\
 _PREFIXES = {"iob2": "BBII", "iobes": "SBIE", "bilou": "UBIL", "io": "IIII"}
 _LINES = re.compile(r"[^\r\n]+")
 
-_TAG = re.compile(r"O|([BIESLU])(?:-(\S.*))?")
+TAG = re.compile(r"O|([BIESLU])(?:-(\S.*))?")
 _DOCUMENT = "-DOCSTART-"
 _NO_ID = frozenset({"", "-X-", "_", "O"})
 _ROW_BYTES = 300  # in memory, beside its text
@@ -87,7 +87,7 @@ def _sentences(name: str, config: ConllConfig, tally: Tally) -> Iterator[tuple[s
                                      "expected one at the start of every document; leave out "
                                      f"{setting('documents')}", text))
         elif rows:
-            entities = _entities(rows, text, config.default_type, tally.counts)
+            entities = tag_entities(rows, text, config.default_type, tally.counts)
             yield document, Record(id="", text=text, entities=entities, place=place)
         rows, lines, size, fault = [], [], 0, None
         if line.startswith(_DOCUMENT):
@@ -132,7 +132,7 @@ def _row(line: str, config: ConllConfig, place: str) -> Row:
     if not token:
         raise RecordError(place, f"found nothing in column {config.token_column}, expected a "
                                  f"token; {setting('token_column')} names its column")
-    tag = _TAG.fullmatch(columns[at - 1])
+    tag = TAG.fullmatch(columns[at - 1])
     if tag is None:
         raise RecordError(place, f"found the tag {columns[at - 1]!r} in column {at}, expected O or "
                                  "one of B, I, E, S (L, U), alone or before -TYPE; "
@@ -140,8 +140,8 @@ def _row(line: str, config: ConllConfig, place: str) -> Row:
     return token, tag[1], tag[2]
 
 
-def _entities(rows: Sequence[Row], text: str, default_type: str,
-              counts: Counter[str]) -> list[JsonObject]:
+def tag_entities(rows: Sequence[Row], text: str, default_type: str,
+                 counts: Counter[str]) -> list[JsonObject]:
     """Find the entities of a sentence, in code points of its joined tokens."""
     entities: list[JsonObject] = []
     open_type: str | None = None

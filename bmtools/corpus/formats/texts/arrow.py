@@ -5,26 +5,28 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from bmtools.corpus.formats.sets.conll import TAG, tag_entities
 from bmtools.corpus.formats.settings import read_columns
 from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.corpus.formats.texts.documents import MOST_RECORDS, whole_file
 from bmtools.corpus.formats.texts.json_lines import agreed_records
-from bmtools.errors import DataError, setting, suggestion
+from bmtools.errors import DataError, RecordError, setting, suggestion
 from bmtools.installation import require_extra
 from bmtools.io.failures import reading
 from bmtools.io.folders import corpus_files
 from bmtools.io.record_size import most_bytes
 from bmtools.io.sources import STDIN, MemberName, source_name, source_stem
-from bmtools.records import JsonObject, Record
+from bmtools.records import JsonObject, Record, RecordFields
 
 if TYPE_CHECKING:
     from pyarrow import DataType, Schema
     from pyarrow.parquet import FileMetaData
 
 _ROWS = 1000
+_TOKENS, _TAGS = "tokens", "ner_tags"  # of sets of entities on the Hugging Face Hub
 Row = tuple[str, str, JsonObject]
 
 
@@ -34,14 +36,16 @@ def parquet_records(names: Iterable[str], tally: Tally,
     """Yield the rows of Parquet files under the keys that commands agree on.
 
     Columns are taken as `jsonl_records` takes keys. Dates and decimals become text; classes of
-    Hugging Face's `ClassLabel` become their names; columns of bytes, as images, are left out.
+    Hugging Face's `ClassLabel` become their names, also in lists. A text that is a list of tokens
+    is joined by blanks, and `ner_tags` become its entities; without a column of the text, `tokens`
+    is taken. Bytes under agreed keys are UTF-8; other columns of bytes, as images, are left out.
 
     Args:
         names: files, folders or archives of such; `-` for stdin. In an archive or from stdin, a
             file is held in memory.
         columns: those of the id and the text, see `read_columns`.
-        tally: counts the ids that were given, and columns that are left out.
-            It rejects a row without text.
+        tally: counts the ids that were given, and columns and numbers that are left out.
+            It rejects a row without text, or with wrong bytes or tags.
 
     Raises:
         DataError: a damaged file, or one without the column of the text.
@@ -50,11 +54,11 @@ def parquet_records(names: Iterable[str], tally: Tally,
     by_key = read_columns(columns)
     for name in names:
         for file in corpus_files(name, ".parquet", counts=tally.counts):
-            rows = _rows(file, by_key.get("text", "text"), tally.counts)
+            rows = _rows(file, by_key, tally)
             yield from agreed_records(rows, by_key, tally)
 
 
-def _rows(name: str, text_key: str, counts: Counter[str]) -> Iterator[Row]:
+def _rows(name: str, by_key: Mapping[str, str], tally: Tally) -> Iterator[Row]:
     """Yield the rows of a file."""
     import pyarrow as pa
     from pyarrow import parquet
@@ -66,22 +70,81 @@ def _rows(name: str, text_key: str, counts: Counter[str]) -> Iterator[Row]:
             pa.BufferReader(whole_file(name, MOST_RECORDS)) if in_memory
             else pa.memory_map(os.fsencode(name)))
         schema, number = file.schema_arrow, 0
-        columns = [field.name for field in schema if not _has_bytes(field.type)]
-        if text_key not in columns:
+        text_key = by_key.get("text", "text")
+        taken = {text_key, by_key.get("id", "id"), *RecordFields.__annotations__}
+        columns = [field.name for field in schema if not _has_bytes(field.type)
+                   or (field.name in taken and not field.type.num_fields)]
+        source_key = _TOKENS if (text_key == "text" not in columns and _TOKENS in columns
+                                 ) else text_key
+        if source_key not in columns:
             raise DataError(f"{source}: found no column {text_key!r}, "
                             f"{suggestion(text_key, columns)}; {setting('columns')} names it")
-        counts["columns of bytes left out"] += len(schema) - len(columns)
+        tally.counts["columns of bytes left out"] += len(schema) - len(columns)
         classes = _classes(schema)
         for batch in file.iter_batches(_batch_rows(file.metadata), columns=columns):
             batch.validate(full=True)
             for row in batch.to_pylist():
                 number += 1
-                content = json.loads(json.dumps(row, default=str))  # dates and decimals
-                for key in classes.keys() & content.keys():
-                    value, names = content[key], classes[key]
-                    if isinstance(value, int) and 0 <= value < len(names):
-                        content[key] = names[value]
-                yield f"{stem}:{number}", f"{source}:{number}", content
+                with tally.rejecting():
+                    place = f"{source}:{number}"
+                    content = _content(row, classes, place, tally.counts)
+                    if isinstance(content[source_key], list):
+                        content = _joined(content, source_key, text_key, place, tally.counts)
+                    yield f"{stem}:{number}", place, content
+
+
+def _content(row: Mapping[str, object], classes: Mapping[str, list[str]], place: str,
+             counts: Counter[str]) -> JsonObject:
+    """Return a row as JSON; NaN and infinite numbers become None, as pandas writes what is absent.
+
+    Raises:
+        RecordError: bytes under an agreed key are not UTF-8.
+    """
+    def left_out(_number: str) -> None:
+        counts["numbers NaN or infinite left out"] += 1
+
+    try:
+        content: JsonObject = json.loads(json.dumps(row, default=_as_text),
+                                         parse_constant=left_out)
+    except UnicodeDecodeError as error:
+        raise RecordError(place, f"found bytes that are not UTF-8 ({error.reason}), expected text"
+                          ) from error
+    return content | {key: _named(content[key], names) for key, names in classes.items()
+                      if key in content}
+
+
+def _as_text(value: object) -> str:
+    """Return bytes, a date or a decimal as text."""
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _named(value: object, names: Sequence[str]) -> object:
+    """Return the name of a class by its number, or the names of a list of these."""
+    if isinstance(value, list):
+        return [_named(one, names) for one in value]
+    return names[value] if isinstance(value, int) and 0 <= value < len(names) else value
+
+
+def _joined(content: JsonObject, source_key: str, text_key: str, place: str,
+            counts: Counter[str]) -> JsonObject:
+    """Join tokens by blanks, and make entities of their tags, if there are any.
+
+    Raises:
+        RecordError: a token is not text, or the tags do not fit.
+    """
+    tokens, tags = content[source_key], content.get(_TAGS)
+    matches = [TAG.fullmatch(str(tag)) for tag in tags or ()]
+    if not all(isinstance(token, str) for token in tokens) or not all(matches) or (
+            tags and len(tags) != len(tokens)):
+        raise RecordError(place, f"found {tokens!r:.60} with {_TAGS} {tags!r:.60}, expected a tag "
+                          "for each token, O or B-TYPE and I-TYPE, as text or by names of classes",
+                          content)
+    text = " ".join(tokens)
+    rows = [(token, match[1], match[2]) for token, match in zip(tokens, matches, strict=False)
+            if match]
+    others = {key: value for key, value in content.items() if key not in (source_key, _TAGS)}
+    entities = {"entities": tag_entities(rows, text, "ENTITY", counts)} if tags is not None else {}
+    return {**others, text_key: text, **entities}
 
 
 def _batch_rows(metadata: FileMetaData) -> int:
@@ -107,7 +170,18 @@ def _classes(schema: Schema) -> dict[str, list[str]]:
     try:
         described = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
         features = described.get("info", {}).get("features", {})
-        return {key: feature["names"] for key, feature in features.items()
-                if isinstance(feature, dict) and feature.get("_type") == "ClassLabel"}
+        return {key: names for key, names in zip(features, map(_class_names, features.values()),
+                                                 strict=True) if names}
     except (ValueError, AttributeError, KeyError):
         return {}
+
+
+def _class_names(feature: object) -> list[str]:
+    """Return the names of a `ClassLabel`, or of the one in a list; nothing if it is neither."""
+    if isinstance(feature, list):  # as datasets wrote a list of one feature
+        feature = {"feature": feature[0]} if feature else None
+    if not isinstance(feature, dict):
+        return []
+    names: list[str] = feature["names"] if feature.get("_type") == "ClassLabel" else \
+        _class_names(feature.get("feature"))
+    return names

@@ -90,3 +90,57 @@ def test_damage_is_one_line(write, tmp_path) -> None:
         list(parquet_records([str(path)], columns="text=txet"))
     with pytest.raises(DataError, match="found no column 'image'"):
         list(parquet_records([str(path)], columns="text=image"))
+
+
+def test_numbers_that_are_none_are_left_out(tmp_path) -> None:
+    parquet.write_table(pa.table({
+        "id": ["a", "b"], "text": ["x", "y"], "score": [float("nan"), 2.0],
+        "meta": [{"age": float("inf")}, {"age": 3.0}]}), tmp_path / "a.parquet")
+    counts: Counter[str] = Counter()
+    assert list(parquet_records([f"{tmp_path}/a.parquet"], counts=counts)) == [
+        {"id": "a", "text": "x", "meta": {"age": None}},
+        {"id": "b", "text": "y", "score": 2.0, "meta": {"age": 3.0}}]
+    assert +counts == {"numbers NaN or infinite left out": 2}
+
+
+def test_texts_of_bytes_are_utf8(tmp_path) -> None:
+    """As Spark and Hive write them, without saying that they are text."""
+    parquet.write_table(pa.table({
+        "number": [b"a", b"b"], "note": ["perché".encode(), b"caf\xe9"], "title": [b"t", None],
+        "image": [b"\xff", b""]}), tmp_path / "a.parquet")
+    counts: Counter[str] = Counter()
+    rejected: list[RecordError] = []
+    assert list(parquet_records([f"{tmp_path}/a.parquet"], "id=number,text=note", counts=counts,
+                                reject=rejected.append)) == [
+        {"id": "a", "text": "perché", "title": "t"}]
+    assert +counts == {"columns of bytes left out": 1}
+    assert "a.parquet:2: found bytes that are not UTF-8" in str(rejected[0])
+
+
+NAMES = {"names": ["O", "B-Disease", "I-Disease"], "_type": "ClassLabel"}
+
+
+@pytest.mark.parametrize("feature", [{"feature": NAMES, "_type": "List"}, [NAMES],
+                                     {"feature": NAMES, "_type": "Sequence"}])
+def test_tokens_and_their_tags(tmp_path, feature: object) -> None:
+    """As datasets writes the sets of entities of the Hugging Face Hub, in three releases."""
+    table = pa.table({"id": ["0", "1", "2"], "ner_tags": [[0, 1, 2], [1], [1, 1]],
+                      "tokens": [["No", "renal", "failure"], ["x", "y"], ["Flu", "asthma"]]})
+    features = {"info": {"features": {"ner_tags": feature, "tokens": [{"dtype": "string"}]}}}
+    parquet.write_table(table.replace_schema_metadata({"huggingface": json.dumps(features)}),
+                        tmp_path / "a.parquet")
+    rejected: list[RecordError] = []
+    records = list(parquet_records([f"{tmp_path}/a.parquet"], reject=rejected.append))
+    assert records == [
+        {"id": "0", "text": "No renal failure", "entities": [
+            {"start": 3, "end": 16, "type": "Disease", "text": "renal failure"}]},
+        {"id": "2", "text": "Flu asthma", "entities": [
+            {"start": 0, "end": 3, "type": "Disease", "text": "Flu"},
+            {"start": 4, "end": 10, "type": "Disease", "text": "asthma"}]}]
+    assert "a.parquet:2: found ['x', 'y'] with ner_tags ['B-Disease']" in str(rejected[0])
+    parquet.write_table(table.select(["tokens"]), tmp_path / "a.parquet")
+    records = list(parquet_records([f"{tmp_path}/a.parquet"], "text=tokens"))
+    assert records[0] == {"id": "a:1", "text": "No renal failure"}
+    parquet.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(RecordError, match="expected a tag for each token, O or B-TYPE"):
+        list(parquet_records([f"{tmp_path}/a.parquet"]))
