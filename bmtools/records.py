@@ -7,6 +7,7 @@ Offsets count code points, the end exclusive.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 from typing import Any, Required, TypedDict
@@ -24,6 +25,10 @@ JsonMapping = Mapping[str, Any]
 MASK = "[MASK]"
 ORIGINS = {"lang": "languages", "licence": "licences"}
 """Keys of records that a checkpoint's manifest and card list, by their names there."""
+
+
+_PARTS = re.compile(r"(.+?)(?:[-_.]s\d+|#\d+)+(?:-m\d+)?", re.DOTALL)
+"""An id of a sentence, stretch or masking of a document: DOC-s3, DOC_s3, DOC#120, DOC-s3-m1."""
 
 
 class Record(dict[str, Any]):
@@ -60,6 +65,22 @@ def full_text(record: Mapping[str, Any]) -> str:
 def document_of(record: Mapping[str, Any]) -> str:
     """Name the document that a record comes from: `meta.document`, or its id."""
     return str(record.get("meta", {}).get("document", record["id"]))
+
+
+def named_document(record: JsonMapping) -> str | None:
+    """Name the document whose sentences depend on each other.
+
+    That is `meta.document`, or the id up to the sentence. `document_of` does not read ids so:
+    those of earlier imports number the sentences of a file.
+
+    Returns:
+        None if neither names one.
+    """
+    document = record.get("meta", {}).get("document")
+    if document is not None:
+        return str(document)
+    parts = _PARTS.fullmatch(str(record.get("id")))
+    return parts[1] if parts else None
 
 
 def distinct(records: Iterable[Record], reject: Reject) -> Iterator[Record]:

@@ -42,8 +42,9 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, models: tu
     """Score checkpoints by what they restore under several ways of masking.
 
     Prints a JSON line for each checkpoint and each combination of --masking, --mask-rate and
-    --corruption: the perplexity over masked tokens, its interval and its spread over draws, the
-    accuracy, and how much was masked. Checkpoints that share a vocabulary get the same masks.
+    --corruption: the perplexity over masked tokens, its interval over documents and its spread
+    over draws, the accuracy, and how much was masked. Checkpoints that share a vocabulary get the
+    same masks; a line for each two of them and each combination has their difference.
     """
     with usage_errors():
         config.check_usage(terms is not None)

@@ -44,8 +44,9 @@ def command(step: CommandStep, records: RecordReader, models: tuple[Path, ...],
     Records have a text with one [MASK], whatever the checkpoint's own mask token is, the word
     behind it as target and, if known, a domain. In texts without a mask the words of their
     entities and of --terms are masked, each once. Prints a JSON line per checkpoint: mrr with an
-    interval over sentences, hits, ranks, counts, the same by domain, and a signature; then one
-    for each two checkpoints with their difference on the same maskings.
+    interval over documents (sentences if records name no document), hits, ranks, counts, the same
+    by domain, and a signature; then one for each two checkpoints with their difference on the same
+    maskings.
     """
     from bmtools.scoring.mrr import MaskScore, mrr
     from bmtools.scoring.regression_gate import check_bound, check_regression, read_reference

@@ -28,7 +28,7 @@ def command(step: CommandStep, records: RecordReader, models: tuple[Path, ...], 
             fail_over: float | None, **options: Any) -> None:
     """Score checkpoints by pseudo-perplexity.
 
-    Prints a JSON line per checkpoint: pppl over all tokens with an interval over sentences, the
+    Prints a JSON line per checkpoint: pppl over all tokens with an interval over documents, the
     mean over sentences, bits per character and per word, counts, and a signature; then one for
     each two checkpoints with their difference on the same sentences. A sentence that one
     checkpoint cannot take is kept from all.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import combinations, islice
 from os import PathLike
@@ -15,7 +15,7 @@ from bmtools.installation import versions
 from bmtools.io.output import encode_lines, open_output
 from bmtools.records import Record
 from bmtools.statistics.lines import FINGERPRINT_DIGITS, Groups, Line, adjust_p_values, rounded
-from bmtools.statistics.ratios import Metric, paired_difference
+from bmtools.statistics.ratios import Metric, Units, paired_difference
 from bmtools.statistics.settings import StatisticsConfig
 from bmtools.vocab.tokenizer import is_uncased, strips_accents
 from bmtools.vocab.unknown_tokens import UnknownTokens
@@ -88,15 +88,16 @@ class ModelTotals(ABC, Generic[ScoredIn]):
         predictor: gave the scores.
         by: keys whose values' items are also scored apart.
         statistics: of intervals.
+        item: what an item without a document is called.
     """
 
     def __init__(self, predictor: Predictor, by: Sequence[str],
-                 statistics: StatisticsConfig | None) -> None:
+                 statistics: StatisticsConfig | None, item: str = "record") -> None:
         self.predictor = predictor
         self._statistics = statistics or StatisticsConfig()
         self._groups = Groups(by)
         self._values = array("d")
-        self._keys = array("Q")  # of the unit of each score
+        self.units = Units(self._statistics.unit, item)
         self._data = 0
         self._unknown_tokens = UnknownTokens(predictor.name, predictor.tokenizer.unk_token_id)
 
@@ -139,8 +140,11 @@ def collect_scores(scores: Iterator[Scored], totals: Sequence[ModelTotals[Scored
             if stream:
                 stream.write(encode_lines([{"model": own.predictor.name, **score.line()}]))
         lines = [own.line() for own in totals]
+    if statistics.resamples:
+        totals[0].units.warn()
     return [*lines, *compare_models(
-        [own for own in totals if "baseline" not in own.predictor.signature_fields], statistics)]
+        [(own.predictor.name, own.metrics()) for own in totals
+         if "baseline" not in own.predictor.signature_fields], statistics)]
 
 
 def gather_records(records: Iterable[Record], characters: int,
@@ -158,34 +162,40 @@ def gather_records(records: Iterable[Record], characters: int,
         yield chunk
 
 
-def compare_models(totals: Sequence[ModelTotals[Scored]],
+def compare_models(models: Sequence[tuple[str, Mapping[str, Metric]]],
                    statistics: StatisticsConfig) -> list[Line]:
     """Compare each two models by each metric that both have, on the items that both count.
+
+    Args:
+        models: name and metrics of each.
+        statistics: of intervals and tests.
 
     Returns:
         lines: `compared`: the two models; `metric`; `difference`: the first one's score on these
         items less the second one's, with its `interval`; `p`: of the paired permutation test;
-        `sentences`, and `maskings` where these are the items; `p_holm`: adjusted for as many
-        comparisons as there are by one metric (Holm 1979).
+        `unit`: what is drawn and exchanged; `units`: how many; the number of items, such as
+        `sentences` or `maskings`; `p_holm`: adjusted for as many comparisons as there are by one
+        metric (Holm 1979).
     """
     if not statistics.resamples:
         return []
     lines: list[Line] = []
-    for first, second in combinations(totals, 2):
-        others = second.metrics()
-        for name, one in first.metrics().items():
+    pairs = [*combinations(models, 2)]
+    for (first, metrics), (second, others) in pairs:
+        for name, one in metrics.items():
             other = others[name]
             both = one.counted & other.counted
             if one.basis != other.basis or not both.any():
                 continue
             sums = one.select(both).by_unit()
             difference, bounds, _, p_value = paired_difference(
-                sums, other.select(both).by_unit(), statistics)
+                sums, other.select(both).by_unit(), statistics, len(pairs))
             lines.append({
-                "compared": [first.predictor.name, second.predictor.name], "metric": name,
+                "compared": [first, second], "metric": name,
                 "difference": rounded(difference),
                 "interval": bounds and [rounded(bound) for bound in bounds],
-                "p": p_value, "sentences": sums.shape[1], one.items: int(both.sum())})
+                "p": p_value, "unit": one.unit, "units": sums.shape[1],
+                one.items: int(both.sum())})
     adjust_p_values(lines)
     return lines
 

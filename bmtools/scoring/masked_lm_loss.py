@@ -23,7 +23,7 @@ from bmtools.io.jsonl import as_records
 from bmtools.models.families import require_length
 from bmtools.records import Record, RecordSource, full_text
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor, load_predictors
-from bmtools.scoring.evaluation import Progress, gather_records, signed
+from bmtools.scoring.evaluation import Progress, compare_models, gather_records, signed
 from bmtools.scoring.masked_lm_sequences import (
     MaskedSequences,
     SequenceMasker,
@@ -33,7 +33,7 @@ from bmtools.scoring.masked_lm_sequences import (
 from bmtools.scoring.settings import InferenceConfig, MaskedLmLossConfig, Models
 from bmtools.settings import split_settings
 from bmtools.statistics.lines import Groups, Line, content_key, data_fields, rounded, safe_exp
-from bmtools.statistics.ratios import interval
+from bmtools.statistics.ratios import Metric, Units, interval, with_unit
 from bmtools.statistics.settings import StatisticsConfig
 from bmtools.vocab.unknown_tokens import UnknownTokens
 
@@ -59,7 +59,8 @@ def masked_lm_loss(records: RecordSource, models: Models, *, terms: Sequence[str
         settings: fields of `MaskedLmLossConfig`, `InferenceConfig` and `StatisticsConfig`.
 
     Returns:
-        a line for each model and combination, see `MaskedLmEvaluation.lines`.
+        a line for each model and combination, see `MaskedLmEvaluation.lines`; then one for each
+        two models of one vocabulary and each combination, see `compare_models`.
 
     Raises:
         BmtoolsError: nothing to score, or a checkpoint, device or record that cannot be used.
@@ -69,9 +70,10 @@ def masked_lm_loss(records: RecordSource, models: Models, *, terms: Sequence[str
         settings, MaskedLmLossConfig, InferenceConfig, StatisticsConfig)
     config.check_usage(bool(terms))
     evaluation = MaskedLmEvaluation(load_predictors(models, inference, whole=True), config,
-                                    terms=terms, by=by, seed=statistics.seed)
-    deque(progress(evaluation.run(as_records(records, reject), reject)), maxlen=0)
-    return list(evaluation.lines(statistics))
+                                    terms=terms, by=by, seed=statistics.seed, unit=statistics.unit)
+    deque(progress(evaluation.run(
+        with_unit(as_records(records, reject), statistics.unit, reject), reject)), maxlen=0)
+    return [*evaluation.lines(statistics), *evaluation.comparisons(statistics)]
 
 
 class MaskedLmEvaluation:
@@ -79,7 +81,7 @@ class MaskedLmEvaluation:
 
     Every masked position is predicted, also where the token stays itself or becomes a random one,
     as in training. Models of one vocabulary get the same masks. 24 bytes are kept for each text,
-    model and combination, as intervals are drawn over texts.
+    model and combination, from which intervals are drawn by unit.
 
     Args:
         models: each predicts all texts.
@@ -87,13 +89,15 @@ class MaskedLmEvaluation:
         terms: words and phrases for masking by terms.
         by: keys of records to score apart by.
         seed: of masks.
+        unit: key of records whose values are drawn together, see `Units`.
 
     Raises:
         BmtoolsError: a model that does not take sequences of this length, or no such segmenter.
     """
 
     def __init__(self, models: Sequence[CheckpointPredictor], config: MaskedLmLossConfig, *,
-                 terms: Sequence[str] = (), by: Sequence[str] = (), seed: int = 0) -> None:
+                 terms: Sequence[str] = (), by: Sequence[str] = (), seed: int = 0,
+                 unit: str | None = None) -> None:
         for model in models:
             require_length(config.max_length, model.max_tokens, model.name)
         self._models, self._config, self._terms, self._seed = models, config, terms, seed
@@ -105,8 +109,7 @@ class MaskedLmEvaluation:
         # Sums of nats, predictions and correct ones, in this order along the last axis.
         self._by_draw = np.zeros((len(models), len(self._combinations), config.repeats, 3))
         self._by_text: list[np.ndarray] = []  # (models, combinations, texts, 3) of each window
-        self._groups = Groups(by)
-        self._keys: list[np.ndarray] = []
+        self._groups, self._units = Groups(by), Units(unit)
         self._data = 0
 
     def run(self, records: Iterable[Record], reject: Reject = refuse) -> Iterator[int]:
@@ -133,9 +136,9 @@ class MaskedLmEvaluation:
 
     def _predict_window(self, records: list[Record]) -> Iterator[int]:
         keys = text_keys(records)
-        self._keys.append(keys)
-        for record in records:
+        for record, key in zip(records, keys.tolist(), strict=True):
             self._groups.add(record)
+            self._units.add(record, str(key))
             self._data += content_key(full_text(record))
         by_text = np.zeros((len(self._models), len(self._combinations), len(records), 3))
         self._by_text.append(by_text)
@@ -168,7 +171,8 @@ class MaskedLmEvaluation:
 
         Yields:
             `perplexity`: exponential of `nats_per_token`, the mean loss over all masked positions
-            in all draws, with an `interval` over texts; `perplexity_sd`: standard deviation of
+            in all draws, with an `interval` over `units`, of which `unit` says what they are;
+            `perplexity_sd`: standard deviation of
             the draws' own perplexities (the paper draws samples of text, here the text stays and
             masks are drawn anew); `accuracy`: share of positions where no token has a higher
             logit; `masked_tokens`: predictions in all draws; `tokens`: maskable ones, once;
@@ -179,30 +183,51 @@ class MaskedLmEvaluation:
         Raises:
             DataError: no text was read.
         """
-        if not self._keys:
+        if not self._by_text:
             raise DataError("no text in the input; expected records with text")
         for vocabulary in self._vocabularies.values():
             vocabulary.unknown.warn()
-        keys = np.concatenate(self._keys)
+        statistics = statistics or StatisticsConfig()
+        if statistics.resamples:
+            self._units.warn()
         by_text = np.concatenate(self._by_text, axis=2)
         for index, number in product(range(len(self._models)), range(len(self._combinations))):
-            yield self._line(index, number, by_text[index, number], keys,
-                             statistics or StatisticsConfig())
+            yield self._line(index, number, by_text[index, number], statistics)
 
-    def _line(self, index: int, number: int, by_text: np.ndarray, keys: np.ndarray,
+    def comparisons(self, statistics: StatisticsConfig) -> Iterator[Line]:
+        """Yield the differences of models of one vocabulary, for each combination.
+
+        Yields:
+            lines of `compare_models` by `nats_per_token`, with the combination; p-values are
+            adjusted for as many comparisons as there are for it.
+        """
+        by_text = np.concatenate(self._by_text, axis=2)
+        for number, combination in enumerate(self._combinations):
+            for line in compare_models([
+                    (model.name, {"nats_per_token": self._metric(by_text[index, number], model)})
+                    for index, model in enumerate(self._models)], statistics):
+                yield {"compared": line.pop("compared"), **vars(combination), **line}
+
+    def _metric(self, by_text: np.ndarray, model: CheckpointPredictor) -> Metric:
+        return Metric(by_text.T[:2], self._units.keys, model.vocabulary, "records",
+                      self._units.kind)
+
+    def _line(self, index: int, number: int, by_text: np.ndarray,
               statistics: StatisticsConfig) -> Line:
         model, combination = self._models[index], self._combinations[number]
         vocabulary, config = self._vocabularies[model.vocabulary], self._config
-        scores = _scores(by_text, keys, statistics)
+        metric = self._metric(by_text, model)
+        scores = _scores(by_text, metric, statistics)
         draws = [safe_exp(nats / masked) for nats, masked, _ in self._by_draw[index, number]]
         by = self._groups.scores(
-            lambda members: _scores(by_text[members], keys[members], statistics))
+            lambda members: _scores(by_text[members], metric.select(members), statistics))
         return {
             "model": model.name,
             "masking": combination.masking,
             "mask_rate": combination.mask_rate,
             "corruption": combination.corruption,
             **scores,
+            "unit": metric.unit,
             **({"perplexity_sd": rounded(stdev(draws))}
                if len(draws) > 1 and math.inf not in draws else {}),
             "tokens": vocabulary.tokens,
@@ -234,19 +259,19 @@ class _Vocabulary:
     sequences: int = 0
 
 
-def _scores(by_text: np.ndarray, keys: np.ndarray, statistics: StatisticsConfig) -> Line:
-    """Score some of the texts, with an interval over them.
+def _scores(by_text: np.ndarray, metric: Metric, statistics: StatisticsConfig) -> Line:
+    """Score some of the texts, with an interval over their units.
 
     Args:
         by_text: (texts, 3) sums.
-        keys: (texts,) to sort texts by: their order in the input must not matter.
+        metric: nats per token of these texts.
         statistics: of the interval.
     """
-    ordered = by_text[np.argsort(keys, kind="stable")]
-    bounds = interval(ordered.T[:2], statistics)
-    nats, masked, correct = ordered.sum(axis=0).tolist()
+    by_unit = metric.by_unit()
+    bounds = interval(by_unit, statistics)
+    nats, masked, correct = by_text.sum(axis=0).tolist()
     return {"perplexity": rounded(safe_exp(nats / masked)),
             "nats_per_token": rounded(nats / masked),
             "accuracy": rounded(correct / masked), "masked_tokens": int(masked),
             **({"interval": [rounded(safe_exp(bound)) for bound in bounds]} if bounds else {}),
-            "records": len(by_text)}
+            "records": len(by_text), "units": by_unit.shape[1]}

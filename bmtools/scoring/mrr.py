@@ -5,6 +5,7 @@ Source: Buonocore et al. 2023, equation 2.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -22,7 +23,7 @@ from bmtools.scoring.predictor import Predictor, count_frequencies
 from bmtools.scoring.settings import InferenceConfig, Models, MrrConfig
 from bmtools.settings import split_settings
 from bmtools.statistics.lines import DIGITS, NO_VALUE, Line, content_key, data_fields
-from bmtools.statistics.ratios import Metric, interval
+from bmtools.statistics.ratios import Metric, interval, with_unit
 from bmtools.statistics.settings import StatisticsConfig
 from bmtools.text.case_folding import CASELESS
 from bmtools.text.word_lists import read_word_list
@@ -68,8 +69,8 @@ def mrr(records: RecordSource, models: Models, *, terms: str | None = None,
     predictors: list[Predictor] = [*load_predictors(models, inference)]
     if baseline is not None:
         predictors += count_frequencies(baseline, predictors, reject)
-    clozes = make_clozes(as_records(records, reject), term_list, reject, skipped,
-                         partial(check_text, predictors))
+    clozes = make_clozes(with_unit(as_records(records, reject), statistics.unit, reject),
+                         term_list, reject, skipped, partial(check_text, predictors))
     scores = score_masked_words(clozes, predictors, config, reject)
     totals = [MrrTotals(predictor, config, by, statistics) for predictor in predictors]
     return collect_scores(scores, totals, statistics, details, progress, on_score)
@@ -78,8 +79,8 @@ def mrr(records: RecordSource, models: Models, *, terms: str | None = None,
 class MrrTotals(ModelTotals[MaskScore]):
     """Corpus-level mean reciprocal rank of one predictor.
 
-    Intervals are drawn over sentences: maskings of one sentence share its text. About forty bytes
-    are kept for each masking.
+    Intervals are drawn over documents, or over sentences where maskings name none: maskings of
+    one sentence share its text. About fifty bytes are kept for each masking.
 
     Args:
         predictor: gave the scores.
@@ -91,9 +92,10 @@ class MrrTotals(ModelTotals[MaskScore]):
 
     def __init__(self, predictor: Predictor, config: MrrConfig, by: Sequence[str] = (),
                  statistics: StatisticsConfig | None = None) -> None:
-        super().__init__(predictor, by or ("domain",), statistics)
+        super().__init__(predictor, by or ("domain",), statistics, "sentence")
         self.config = config
         self._by = by
+        self._sentences = array("Q")
         self._multi_token = self._unknown = 0
 
     def add(self, score: MaskScore) -> None:
@@ -106,24 +108,26 @@ class MrrTotals(ModelTotals[MaskScore]):
         self._unknown += not (target.correct_ids or target.multi_token)
         rank = np.nan if score.rank is None else score.rank
         self._values.extend((score.reciprocal_rank, rank, score.probability))
-        self._keys.append(content_key(sentence))
+        self._sentences.append(content_key(sentence))
+        self.units.add(record, sentence)
         if not np.isnan(score.reciprocal_rank):
             place = str(record["text"].index(MASK))
-            self._data += content_key(str(self._keys[-1]), place, record["target"])
+            self._data += content_key(str(self._sentences[-1]), place, record["target"])
         self._groups.add({"sentence": sentence, **record})
 
     def metrics(self, members: np.ndarray | slice = slice(None)) -> dict[str, Metric]:
         """Return the metric of some maskings that models are compared by."""
         found = self._table()[members, 0]  # not a number for maskings that are left out
         return {"mrr": Metric(np.array([np.nan_to_num(found), ~np.isnan(found)]),
-                              np.frombuffer(self._keys, np.uint64)[members],
-                              items="maskings")}
+                              self.units.keys[members], items="maskings",
+                              unit=self.units.kind)}
 
     def line(self) -> Line:
         """Return the scores, what they rest on and their signature.
 
         Returns:
-            `mrr`: equation 2, with an `interval` over sentences; `hits_at_1`, `hits_at_5` and
+            `mrr`: equation 2, with an `interval` over `units`, of which `unit` says what they are
+            (a document, a sentence where none is named); `hits_at_1`, `hits_at_5` and
             `hits_at_10`: shares of maskings whose word is ranked first, or among the first five
             or ten; `median_rank`: null where half of the maskings have a word without a rank;
             `mean_rank`: null where one has, since the mean over the others favours vocabularies
@@ -153,6 +157,7 @@ class MrrTotals(ModelTotals[MaskScore]):
         return {
             "model": self.predictor.name,
             **scores,
+            "unit": self.units.kind,
             "multi_token": self._multi_token,
             "unknown": self._unknown,
             "unknown_tokens": round(self._unknown_tokens.share, DIGITS),
@@ -193,7 +198,9 @@ class MrrTotals(ModelTotals[MaskScore]):
             "ranked": int(ranked.sum()),
             "probability": table[:, 2].mean(),
             "maskings": len(table),
-            "sentences": sums.shape[1],
+            "sentences": len(np.unique(np.frombuffer(self._sentences, np.uint64)[members][
+                metric.counted])),
+            "units": sums.shape[1],
         }
         return {name: value if value is None or isinstance(value, int)
                 else np.round(value, DIGITS).tolist() for name, value in scores.items()}

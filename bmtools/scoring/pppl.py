@@ -22,7 +22,7 @@ from bmtools.scoring.predictor import Predictor, count_frequencies
 from bmtools.scoring.settings import InferenceConfig, Models, PpplConfig
 from bmtools.settings import split_settings
 from bmtools.statistics.lines import Line, content_key, data_fields, rounded, safe_exp
-from bmtools.statistics.ratios import Metric, interval
+from bmtools.statistics.ratios import Metric, interval, with_unit
 from bmtools.statistics.settings import StatisticsConfig
 
 _COLUMNS = ("nats", "scored", "tokens", "characters", "words", "unknown", "spelling", "pppl")
@@ -59,7 +59,8 @@ def pppl(records: RecordSource, models: Models, *,
     _warn_of_other_texts(predictors)
     if baseline is not None:
         predictors += count_frequencies(baseline, predictors, reject)
-    scores = score_sentences(as_records(records, reject), predictors, config, reject)
+    scores = score_sentences(with_unit(as_records(records, reject), statistics.unit, reject),
+                             predictors, config, reject)
     totals = [PpplTotals(predictor, config, by, statistics) for predictor in predictors]
     return collect_scores(scores, totals, statistics, details, progress)
 
@@ -78,7 +79,7 @@ def _warn_of_other_texts(predictors: Sequence[Predictor]) -> None:
 class PpplTotals(ModelTotals[SentenceScore]):
     """Corpus-level pseudo-perplexity of one predictor.
 
-    About seventy bytes are kept for each sentence: intervals are drawn over sentences.
+    About seventy bytes are kept for each sentence, from which intervals are drawn by unit.
 
     Args:
         predictor: gave the scores.
@@ -99,7 +100,7 @@ class PpplTotals(ModelTotals[SentenceScore]):
         self._values.extend((nats.sum(), len(nats), score.tokens, len(score.record["text"]),
                              len(score.record["text"].split()), score.unknown,
                              score.spelling_nats, score.pppl))
-        self._keys.append(content_key(str(score.record.get("id")), score.record["text"]))
+        self.units.add(score.record, str(score.record.get("id")), score.record["text"])
         if len(nats) or not self.config.like:
             self._data += content_key(score.record["text"])
         self._groups.add(score.record)
@@ -112,24 +113,26 @@ class PpplTotals(ModelTotals[SentenceScore]):
         alone have no bits in common: they predict less text.
         """
         sums = self._sums(members)
-        keys = np.frombuffer(self._keys, np.uint64)[members]
+        keys, unit = self.units.keys[members], self.units.kind
         vocabulary, counts = self.predictor.vocabulary, np.ones(len(sums))
         if self.config.like:
             counts = (sums.scored > 0).astype(float)
         bits = [(sums.nats + sums.spelling) / math.log(2), sums.characters * counts]
         text = ", ".join(text_fields(self.predictor.tokenizer).values())
-        metrics = {"bits_per_character": Metric(np.array(bits), keys, text),
-                   "nats_per_token": Metric(np.array([sums.nats, sums.scored]), keys, vocabulary)}
+        metrics = {"bits_per_character": Metric(np.array(bits), keys, text, unit=unit),
+                   "nats_per_token": Metric(np.array([sums.nats, sums.scored]), keys, vocabulary,
+                                            unit=unit)}
         if self.config.like:
             values = np.where(counts > 0, sums.pppl, 0)
-            metrics["pppl"] = Metric(np.array([values, counts]), keys, vocabulary)
+            metrics["pppl"] = Metric(np.array([values, counts]), keys, vocabulary, unit=unit)
         return metrics
 
     def line(self) -> Line:
         """Return the scores, what they rest on and their signature.
 
         Returns:
-            `pppl`: equation 1, every token weighs the same, with an `interval` over sentences;
+            `pppl`: equation 1, every token weighs the same, with an `interval` over `units`, of
+            which `unit` says what they are;
             `mean_sentence_pppl`: mean of the sentences' own values, as in the evaluation that
             Buonocore et al. published, where one odd sentence can outweigh all others (and which
             is `pppl` under `like="biobit"`); `nats_per_token`: the mean loss;
@@ -154,6 +157,7 @@ class PpplTotals(ModelTotals[SentenceScore]):
         return {
             "model": self.predictor.name,
             **self._scores(slice(None)),
+            "unit": self.units.kind,
             **({"left_out": left_out} if left_out else {}),
             **({"by": by} if by else {}),
             **data_fields(self._data),
@@ -179,8 +183,8 @@ class PpplTotals(ModelTotals[SentenceScore]):
         unknown = bits * kept.spelling.sum() / (kept.nats + kept.spelling).sum() \
             if kept.spelling.any() else 0
         mean = float(kept.pppl.mean())
-        bounds = interval(metrics["pppl" if self.config.like else "nats_per_token"].by_unit(),
-                          self._statistics)
+        by_unit = metrics["pppl" if self.config.like else "nats_per_token"].by_unit()
+        bounds = interval(by_unit, self._statistics)
         if not self.config.like:
             bounds = bounds and (safe_exp(bounds[0]), safe_exp(bounds[1]))
         return {
@@ -194,4 +198,5 @@ class PpplTotals(ModelTotals[SentenceScore]):
             "sentences": len(kept),
             **{name: int(kept[name].sum())
                for name in ("tokens", "characters", "words", "unknown")},
+            "units": by_unit.shape[1],
         }

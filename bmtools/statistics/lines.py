@@ -76,7 +76,7 @@ class Groups:
     def add(self, record: Mapping[str, object]) -> None:
         """Count the next item, of a record."""
         for key, values in self._values.items():
-            name = _group_name(get_nested(record, key))
+            name = value_name(get_nested(record, key))
             self._codes[key].append(values.setdefault(name, len(values)))
 
     def scores(self, score: Callable[[np.ndarray], Line]) -> dict[str, dict[str, Line]]:
@@ -95,7 +95,8 @@ class Groups:
         return found
 
 
-def _group_name(value: object) -> str:
+def value_name(value: object) -> str:
+    """Name a value of a key, by which records are grouped."""
     if value is None:
         return NO_VALUE
-    return ", ".join(map(_group_name, value)) if isinstance(value, list) else str(value)
+    return ", ".join(map(value_name, value)) if isinstance(value, list) else str(value)

@@ -1,20 +1,26 @@
 """Scores that are ratios of two sums: their intervals and comparisons.
 
 The sums are nats over tokens or reciprocal ranks over maskings; a score may also be a product of
-such ratios. Sums are drawn by unit: a sentence, since measurements within one depend on each other.
+such ratios. Sums are drawn by unit: a document, since measurements within one depend on each other.
 A unit whose denominators are 0 does not count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from bmtools.errors import BmtoolsWarning, RecordError, Reject, setting
+from bmtools.records import JsonMapping, Record, named_document
+from bmtools.statistics.lines import content_key, value_name
 from bmtools.statistics.resampling import FEWEST_UNITS, Interval, Values
 from bmtools.statistics.samples import Estimate, Sample, compare_samples, estimate_metrics
 from bmtools.statistics.settings import StatisticsConfig
+from bmtools.statistics.table import get_nested
 
 Sums = Sequence[np.ndarray] | np.ndarray
 """A model's numerators and denominators in turn, (2 * ratios, units); the latter are 0 or more."""
@@ -43,7 +49,8 @@ def interval(sums: Sums, settings: StatisticsConfig) -> Interval | None:
     return estimate_metrics([Sample(columns.T, _score)], settings)[_SCORE].interval
 
 
-def paired_difference(first: Sums, second: Sums, settings: StatisticsConfig) -> Estimate:
+def paired_difference(first: Sums, second: Sums, settings: StatisticsConfig,
+                      comparisons: int = 1) -> Estimate:
     """Compare two models on the same units, pair by pair, as in `compare_samples`.
 
     Returns:
@@ -58,7 +65,7 @@ def paired_difference(first: Sums, second: Sums, settings: StatisticsConfig) -> 
             return Estimate(float(_score(one.sum(axis=1))[_SCORE]
                                   - _score(other.sum(axis=1))[_SCORE]))
     found = compare_samples([Sample(one.T, _score)], [Sample(other.T, _score)],
-                            settings)[_SCORE]
+                            settings, comparisons)[_SCORE]
     return found._replace(interval=found.interval if counted >= FEWEST_UNITS else None,
                           p_value=found.p_value if counted > 1 else None)
 
@@ -74,12 +81,14 @@ class Metric:
         basis: what else the score depends on, such as the fingerprint of a vocabulary; models of
             another one cannot be compared by it.
         items: what they are called in lines.
+        unit: what a unit is called in lines.
     """
 
     sums: np.ndarray
     units: np.ndarray
     basis: str = ""
     items: str = "sentences"
+    unit: str = "record"
 
     @property
     def counted(self) -> np.ndarray:
@@ -102,6 +111,51 @@ class Metric:
         keys, numbers = np.unique(self.units[self.counted], return_inverse=True)
         return np.array([np.bincount(numbers, column, len(keys))
                          for column in self.sums[:, self.counted]])
+
+
+class Units:
+    """Units of items, which are drawn together; eight bytes for each item.
+
+    A unit is a value of a key, or the document, or an item that has none.
+
+    Args:
+        key: of records; dots reach into objects, as in `meta.patient`. None for documents.
+        kind: what an item without a document is called.
+    """
+
+    def __init__(self, key: str | None, kind: str = "record") -> None:
+        self._key, self.kind = key, key or kind
+        self._keys = array("Q")
+
+    def add(self, record: JsonMapping, *own: str) -> None:
+        """Count the next item, of a record; without a document it is told apart by `own`."""
+        name = value_name(get_nested(record, self._key)) if self._key else named_document(record)
+        if name is not None and not self._key:
+            self.kind = "document"
+        self._keys.append(content_key(*(own if name is None else [name])))
+
+    @property
+    def keys(self) -> np.ndarray:
+        """Unit of each item, (items,) uint64."""
+        return np.frombuffer(self._keys, np.uint64)
+
+    def warn(self) -> None:
+        """Warn if units are too few for an interval, though items are not."""
+        found = len(set(self._keys))
+        if found < FEWEST_UNITS <= len(self._keys) and self.kind in ("document", self._key):
+            warnings.warn(f"found {found} units by {self.kind}, but an interval needs "
+                          f"{FEWEST_UNITS}; if records do not depend on each other, "
+                          f"{setting('unit')} id makes each a unit", BmtoolsWarning, stacklevel=3)
+
+
+def with_unit(records: Iterable[Record], key: str | None, reject: Reject) -> Iterator[Record]:
+    """Pass records on, and reject those without the key of their unit."""
+    for record in records:
+        if key and get_nested(record, key) is None:
+            reject(RecordError(record.place, f"key {key!r} is missing, expected the unit of the "
+                               f"record, because {setting('unit')} names this key", record))
+        else:
+            yield record
 
 
 def _counted(models: Sequence[Sums]) -> tuple[np.ndarray, int]:

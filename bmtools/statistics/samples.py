@@ -1,8 +1,8 @@
-"""Intervals and comparisons of any metric, by resampling documents.
+"""Intervals and comparisons of any metric, by resampling documents or other units.
 
-A sample holds what its metrics need of each document, so that they can be computed for documents
-that weigh more or less: a resample draws some of them twice, an exchange takes some from another
-model.
+A document here is whatever unit is drawn as a whole. A sample holds what its metrics need of each
+document, so that they can be computed for documents that weigh more or less: a resample draws some
+of them twice, an exchange takes some from another model.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def estimate_metrics(seeds: Sequence[Sample], settings: StatisticsConfig) -> dic
 
 
 def compare_samples(first: Sequence[Sample], second: Sequence[Sample],
-                    settings: StatisticsConfig) -> dict[str, Estimate]:
+                    settings: StatisticsConfig, comparisons: int = 1) -> dict[str, Estimate]:
     """Estimate the difference of two models by each metric's mean over seeds.
 
     The interval comes from resamples of documents that are the same for both. The p-value comes
@@ -163,8 +163,9 @@ def compare_samples(first: Sequence[Sample], second: Sequence[Sample],
         first: a model's results of each seed.
         second: another's, on the same documents.
         settings: resamples and confidence.
+        comparisons: how many p-values are corrected together, see `for_comparisons`.
     """
-    p_values = _p_values(first, second, settings)
+    p_values = _p_values(first, second, settings.for_comparisons(comparisons))
     return {name: one._replace(p_value=p_values.get(name))
             for name, one in _estimate([first, second], settings).items()}
 

@@ -37,7 +37,7 @@ SAMPLES = {
     "pubmed": Sample(XML.format(1, 2), XML.format(1, ""), "in:3: found a citation without PMID",
                      ("1", "2"), ("1",)),
     "conll": Sample("One. B\n\nTwo. O\n", "One. B\n\nTwo. X\n", "in:3: found the tag 'X'",
-                    ("in-s1", "in-s2"), ("in-s1",)),
+                    ("in:1", "in:3"), ("in:1",)),
     "standoff": Sample("a|One. Two.\nb|Three.\n", "a|One. Two.\nThree.\n",
                        "in:2: found 'Three.', expected id|text", ("a", "b"), ("a",)),
     "text": Sample("One. Two.\n\nThree.\n", "One.\nTw\udcff.\n", "in:2: byte 3 is not UTF-8",

@@ -81,6 +81,26 @@ def test_details_and_a_file_for_the_score(
             sum(detail["pppl"] for detail in own) / 2, abs=1e-6)
 
 
+def test_units(run: Callable[..., Any], make_model: Callable[..., Path],
+               write_lines: Callable[..., Path]) -> None:
+    """Sentences by document, too few of them, and by a key that one lacks."""
+    model = make_model("one")
+    path = write_lines("s.jsonl", *({**SENTENCES[number % 2], "id": f"D{number % 5}-s{number}",
+                                     "meta": {"patient": number}} for number in range(20)))
+    found = run("score-pppl", "--model", model, path)
+    assert [(line["unit"], line["units"], "interval" in line) for line in found.records] == [
+        ("document", 5, False)]
+    assert ("found 5 units by document, but an interval needs 10; if records do not depend on "
+            "each other, --unit id makes each a unit") in found.err
+    [line] = run("score-pppl", "--model", model, path, "--unit", "meta.patient").records
+    assert (line["unit"], line["units"], "interval" in line) == ("meta.patient", 20, True)
+    more = write_lines("more.jsonl", *SENTENCES)
+    refused = run("score-pppl", "--model", model, path, more, "--unit", "meta.patient")
+    assert refused.code == 1
+    assert refused.err.endswith("more.jsonl:1: key 'meta.patient' is missing, expected the unit of "
+                                "the record, because --unit names this key\n")
+
+
 def test_groups_and_variants(
         run: Callable[..., Any], make_model: Callable[..., Path],
         write_lines: Callable[..., Path]) -> None:

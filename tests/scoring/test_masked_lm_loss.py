@@ -6,6 +6,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from bmtools.data.samples import cut_evenly, whole_documents
 from bmtools.errors import RecordError
 from bmtools.records import Record
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
-from bmtools.scoring.masked_lm_loss import MaskedLmEvaluation
+from bmtools.scoring.masked_lm_loss import MaskedLmEvaluation, masked_lm_loss
 from bmtools.scoring.masked_lm_sequences import SequenceMasker, Sequences, cut_texts, text_keys
 from bmtools.scoring.settings import Combination, InferenceConfig, MaskedLmLossConfig
 from bmtools.statistics.settings import StatisticsConfig
@@ -257,6 +258,37 @@ def test_a_text_unknown_to_one_vocabulary_is_kept_from_all(
     assert [line["records"] for line in evaluation.lines(QUICK)] == [1, 1]
     with pytest.raises(RecordError, match=r"t.jsonl:1: key 'text': found no tokens to mask"):
         list(MaskedLmEvaluation(models, settings()).run(texts))
+
+
+def test_the_interval_is_over_documents(known: Callable[..., CheckpointPredictor]) -> None:
+    """Copies of sentences in one document say no more than one; in others they do."""
+    config = settings(mask_rate="1", corruption="100/0/0")
+    texts = texts_of(*["il", "cuore", ".", "il", "batte"] * 2)
+    copies = [record.replace(id=f"D{number}-s{copy}") for copy in range(4)
+              for number, record in enumerate(texts)]
+    [line], [copied] = (scored(some, [known(WEIGHTS)], config) for some in (texts, copies))
+    assert [(one["unit"], one["units"], one["records"]) for one in (line, copied)] == [
+        ("record", 10, 10), ("document", 10, 40)]
+    widths = [one["interval"][1] / one["interval"][0] for one in (line, copied)]
+    assert widths[1] > widths[0]**0.7  # twice as narrow over records: a power of 0.5
+
+
+def test_models_of_one_vocabulary_are_compared(
+        known: Callable[..., CheckpointPredictor], save: Callable[..., Path]) -> None:
+    models = [save(known(weights, name=name)) for name, weights in (
+        ("one", WEIGHTS), ("two", dict.fromkeys(WEIGHTS, 1)), ("other", {"il": 1, "cuore": 1}))]
+    records = [{"id": f"D{number % 12}-s{number}", "text": text}
+               for number, text in enumerate(["il cuore", "il il", "cuore il il"] * 8)]
+    *lines, compared = masked_lm_loss(records, models, masking="tokens", mask_rate="1",
+                                      max_length=16, resamples=200)
+    assert compared["compared"] == [str(model) for model in models[:2]]
+    assert compared["difference"] == pytest.approx(
+        lines[0]["nats_per_token"] - lines[1]["nats_per_token"], abs=2e-6)
+    assert (compared["unit"], compared["units"], compared["records"]) == ("document", 12, 24)
+    assert compared["p"] == compared["p_holm"] <= 0.01
+    [line] = masked_lm_loss(records, models[:1], masking="tokens", unit="text", max_length=16,
+                            resamples=200)
+    assert (line["unit"], line["units"], "interval" in line) == ("text", 3, False)
 
 
 def test_the_interval_is_over_texts(known: Callable[..., CheckpointPredictor]) -> None:

@@ -219,6 +219,20 @@ def test_like_biobit_finds_words_of_sentencepiece(unigram: CheckpointPredictor) 
     assert words(found)[0] == f" {token[1:]}"
 
 
+def test_intervals_are_drawn_over_documents(known: Callable[..., CheckpointPredictor]) -> None:
+    """Maskings of sentences of one document are one unit, with or without its name."""
+    model = known(WEIGHTS)
+    rows = [(masked(word, f"{'il ' * number}[MASK] ."), number % 12) for number, word in
+            enumerate(["cuore", "mano", "rene"] * 20, 1)]
+    lines = [totals([one.replace(**{key: value.format(document)}) for one, document in rows], model)
+             for key, value in (("id", "D{}-s1-m2"), ("text_pair", "{}"))]
+    lines.append(totals([one.replace(meta={"document": document}) for one, document in rows],
+                        model))
+    assert [(line["unit"], line["units"], line["sentences"]) for line in lines] == [
+        ("document", 12, 60), ("sentence", 60, 60), ("document", 12, 60)]
+    assert lines[0]["mrr"] == lines[1]["mrr"] and lines[0]["data"] == lines[1]["data"]
+
+
 def test_intervals_are_drawn_over_sentences(known: Callable[..., CheckpointPredictor]) -> None:
     """Sixty maskings of twelve sentences vary as twelve do."""
     model = known(WEIGHTS)
@@ -239,7 +253,8 @@ def test_models_are_compared_by_masking(known: Callable[..., CheckpointPredictor
     records = [masked(word) for word in ("cuore", "rene", "fegato", "il", "mano")]
     for found in score_masked_words(records, [one, two], MrrConfig()):
         all_totals[found.predictor].add(found)
-    [line] = compare_models(all_totals, StatisticsConfig())
+    [line] = compare_models([(own.predictor.name, own.metrics()) for own in all_totals],
+                            StatisticsConfig())
     assert line["difference"] == pytest.approx(
         (1 + 1 / 4 + 1 / 2 - 1 / 2 - 1 - 1 / 3) / 5, abs=1e-6)
 

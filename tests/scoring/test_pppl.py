@@ -313,7 +313,8 @@ def test_models_are_compared_in_bits_and_by_token_where_they_share_a_vocabulary(
     all_totals = [PpplTotals(model) for model in (one, two, wordpiece)]
     for found in score_sentences(records, [one, two, wordpiece]):
         all_totals[found.predictor].add(found)
-    lines = compare_models(all_totals, StatisticsConfig())
+    lines = compare_models([(own.predictor.name, own.metrics()) for own in all_totals],
+                           StatisticsConfig())
     assert [(line["metric"], line["compared"]) for line in lines] == [
         ("bits_per_character", ["known", "two"]), ("nats_per_token", ["known", "two"]),
         ("bits_per_character", ["known", "wordpiece"]),

@@ -2,7 +2,48 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from bmtools.errors import BmtoolsWarning, RecordError
+from bmtools.records import Record
 from bmtools.statistics.lines import Groups, content_key, data_fields
+from bmtools.statistics.ratios import Units, with_unit
+
+
+@pytest.mark.parametrize(("record", "unit"), [
+    ({"id": "7-s3", "meta": {"document": "D"}}, "D"),
+    ({"id": "7-s3", "meta": {"document": 12}}, "12"),
+    ({"id": "D-s3"}, "D"),
+    ({"id": "11724768_s0", "meta": {}}, "11724768"),   # HoC
+    ({"id": "DDI-MedLine.d0.s12"}, "DDI-MedLine.d0"),
+    ({"id": "notes:12-s3-m2"}, "notes:12"),            # a masking of a sentence
+    ({"id": "D-s3#120"}, "D"),                         # a stretch that find-contexts cut out
+    ({"id": "D-s3-s1"}, "D"),
+    *[({"id": own}, None) for own in ("D", "notes:12", "12-3", "D-m1", "1-it", "-s3", "D-s", 7)],
+])
+def test_the_unit_is_the_document(record: dict[str, Any], unit: str | None) -> None:
+    units = Units(None)
+    units.add(record, "own", "text")
+    assert units.keys.tolist() == [content_key(unit) if unit else content_key("own", "text")]
+    assert units.kind == ("document" if unit else "record")
+
+
+def test_another_key_names_the_unit() -> None:
+    records = [Record(id=f"D-s{number}", meta={"patient": number % 3}, place=f"p:{number}")
+               for number in range(12)]
+    units = Units("meta.patient")
+    for record in with_unit(records, "meta.patient", pytest.fail):
+        units.add(record)
+    assert (len({*units.keys.tolist()}), units.kind) == (3, "meta.patient")
+    with pytest.warns(BmtoolsWarning, match=r"^found 3 units by meta.patient, but an interval "
+                      "needs 10; if records do not depend on each other, unit id makes each a "):
+        units.warn()
+    refused: list[RecordError] = []
+    assert not [*with_unit(records, "patient", refused.append)]
+    assert str(refused[0]) == "p:0: key 'patient' is missing, expected the unit of the record, " \
+        "because unit names this key"
 
 
 def test_values_and_their_members() -> None:

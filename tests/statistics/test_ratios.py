@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +11,7 @@ from scipy import stats
 
 from bmtools.scoring.evaluation import compare_models
 from bmtools.statistics import resampling
-from bmtools.statistics.ratios import Metric, Sums, interval, paired_difference
+from bmtools.statistics.ratios import Metric, Sums, Units, interval, paired_difference
 from bmtools.statistics.resampling import FEWEST_UNITS, holm
 from bmtools.statistics.settings import StatisticsConfig
 
@@ -234,12 +232,76 @@ def test_wrong_settings_are_refused(options: dict[str, float], message: str) -> 
 
 
 def totals(name: str, values: list[float], counts: list[float] | None = None,
-           vocabulary: str = "") -> Any:
+           vocabulary: str = "") -> tuple[str, dict[str, Metric]]:
     """A model whose metric `loss` has these sums."""
     sums = np.array([values, counts or [1.0] * len(values)])
-    metric = Metric(sums, np.arange(len(values)), vocabulary)
-    return SimpleNamespace(predictor=SimpleNamespace(name=name),
-                           metrics=lambda: {"loss": metric})
+    return name, {"loss": Metric(sums, np.arange(len(values)), vocabulary)}
+
+
+def documents(seed: int, models: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Sums of 20 documents of 10 similar sentences, (models, 2, 200), and the key of each unit.
+
+    Nats per token of all models are 2 in the mean, and differ by document.
+    """
+    generator = np.random.default_rng(seed)
+    tokens = generator.integers(8, 12, 200).astype(float)
+    rates = [np.repeat(generator.normal(2, 0.5, 20), 10) + generator.normal(0, 0.1, 200)
+             for _ in range(models)]
+    units = Units(None)
+    for number in range(200):
+        units.add({"id": f"D{number // 10}-s{number % 10 + 1}"})
+    return np.array([[tokens * rate, tokens] for rate in rates]), units.keys
+
+
+def test_intervals_over_documents_hold_the_truth() -> None:
+    """As those over their sentences do not."""
+    held = np.zeros(2)
+    for seed in range(400):
+        [sums], keys = documents(seed)
+        for number, units in enumerate((keys, np.arange(200))):
+            low, high = interval(Metric(sums, units).by_unit(), FEW) or (0.0, 0.0)
+            held[number] += low < 2 < high
+    assert 0.92 <= held[0] / 400 <= 0.98
+    assert held[1] / 400 < 0.65
+
+
+def test_p_values_over_documents_tell_equal_models_apart_at_their_level() -> None:
+    found = np.zeros(2)
+    for seed in range(400):
+        both, keys = documents(seed, models=2)
+        for number, units in enumerate((keys, np.arange(200))):
+            [line] = compare_models([(name, {"loss": Metric(sums, units, unit="document")})
+                                     for name, sums in zip("ab", both, strict=True)], FEW)
+            assert (line["unit"], line["units"], line["sentences"]) == (
+                "document", 200 - 180 * (number == 0), 200)
+            found[number] += line["p"] <= 0.05
+    assert 0.02 <= found[0] / 400 <= 0.08
+    assert found[1] / 400 > 0.3
+
+
+def test_the_interval_over_documents_is_that_of_a_bootstrap_of_clusters() -> None:
+    """Each resample joins the sentences of drawn documents, one by one."""
+    [sums], keys = documents(3)
+    clusters = [sums[:, keys == key] for key in dict.fromkeys(keys.tolist())]
+    generator = np.random.default_rng(1)
+    drawn = [np.hstack([clusters[number] for number in generator.integers(0, 20, 20)])
+             for _ in range(20_000)]
+    scores = np.array([nats.sum() / tokens.sum() for nats, tokens in drawn])
+    tail = (1 - expanded(20, 0.95)) / 2
+    assert interval(Metric(sums, keys).by_unit(), MANY) == pytest.approx(
+        np.quantile(scores, [tail, 1 - tail]), abs=0.15 * scores.std())
+
+
+def test_exchanges_suffice_for_the_correction_of_all_comparisons() -> None:
+    """Of eleven models one is far worse; with 1,000 exchanges p_holm is at least 55/1001."""
+    generator = np.random.default_rng(0)
+    models = [totals(f"m{number}", [*(generator.normal(2, 0.01, 40) + 5 * (number == 0))])
+              for number in range(11)]
+    lines = compare_models(models, StatisticsConfig())
+    worst = [line["p_holm"] for line in lines if "m0" in line["compared"]]
+    assert len(worst) == 10 and max(worst) <= 0.01
+    assert StatisticsConfig().for_comparisons(10).resamples == 1000
+    assert StatisticsConfig(resamples=0).for_comparisons(55).resamples == 0
 
 
 def test_items_of_a_unit_are_summed_in_any_order() -> None:

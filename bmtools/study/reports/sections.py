@@ -333,7 +333,8 @@ def _differences(study: Study, of_predictions: bool) -> Iterator[Table]:
     short = names_of(own.values())
     rows: list[list[Cell]] = [[
         " - ".join(short[own[model]] for model in line["compared"]),
-        words_of(" ".join(filter(None, (line.get("set"), line["metric"])))),
+        words_of(" ".join(str(line[key]) for key in (
+            "set", "metric", "masking", "mask_rate", "corruption") if line.get(key))),
         *Estimate.of(line["difference"], line.get("interval")), line.get("p"),
         line.get("p_holm")] for line in study.lines["compared"]
         if line.get("difference") is not None

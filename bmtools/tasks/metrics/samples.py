@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from bmtools.records import JsonObject, document_of
+from bmtools.records import JsonObject, named_document
 from bmtools.statistics.resampling import Values
 from bmtools.statistics.samples import Measure, PairSample, Sample
 from bmtools.tasks.metrics.answers import (
@@ -38,7 +38,7 @@ from bmtools.tasks.metrics.spans import (
 )
 
 Entry = tuple[int, str, int, float]
-"""Document, kind, column and what is added there."""
+"""Unit, kind, column and what is added there."""
 Members = Callable[[JsonObject, JsonObject], Iterable[tuple[*tuple[Hashable, ...], str]]]
 """Lists what a record has, each with a type at its end, in terms of the gold record's."""
 CORRECT, PREDICTED, SUPPORT = range(3)
@@ -52,9 +52,11 @@ class Pairs:
     Args:
         gold: records.
         predicted: the same ones with predictions in place of annotations.
-        owners: (records,) number of the document of each.
+        owners: (records,) number of the unit of each, which is drawn as a whole.
         kinds: types or labels of all models, so that columns agree.
         negative: class that is no finding.
+        documents: (records,) number of the document of each, which has the labels of its records;
+            units if left out.
     """
 
     gold: Sequence[JsonObject]
@@ -62,23 +64,24 @@ class Pairs:
     owners: np.ndarray
     kinds: Sequence[str] = ()
     negative: str | None = None
+    documents: np.ndarray | None = None
 
     @property
-    def documents(self) -> int:
-        """Number of documents."""
+    def units(self) -> int:
+        """Number of units."""
         return int(self.owners.max(initial=-1)) + 1
 
     def tally(self, entries: Iterable[Entry], columns: int) -> np.ndarray:
-        """Add up entries, (documents, kinds, columns)."""
+        """Add up entries, (units, kinds, columns)."""
         numbers = {kind: number for number, kind in enumerate(self.kinds)}
-        counts = np.zeros((self.documents, max(1, len(self.kinds)), columns))
-        for document, kind, column, amount in entries:
+        counts = np.zeros((self.units, max(1, len(self.kinds)), columns))
+        for unit, kind, column, amount in entries:
             if kind in numbers or not self.kinds:
-                counts[document, numbers.get(kind, 0), column] += amount
+                counts[unit, numbers.get(kind, 0), column] += amount
         return counts
 
     def count(self, members: Members) -> np.ndarray:
-        """Count members, (documents, kinds, 3): correct ones, predicted ones and gold ones.
+        """Count members, (units, kinds, 3): correct ones, predicted ones and gold ones.
 
         Args:
             members: lists what a record has, in terms of the gold record's.
@@ -197,19 +200,22 @@ def _label_set_metrics(totals: np.ndarray) -> Values:
 
 def _label_set_sample(pairs: Pairs) -> Sample:
     """Count labels of documents, which have those of all their records."""
-    gold, predicted = ([set[str]() for _ in range(pairs.documents)] for _ in range(2))
-    for owner, record, found in zip(pairs.owners, pairs.gold, pairs.predicted, strict=True):
-        gold[owner].update(record["labels"])
-        predicted[owner].update(found["labels"])
+    documents = pairs.owners if pairs.documents is None else pairs.documents
+    firsts = np.unique(documents, return_index=True)[1]
+    owners = np.unique(pairs.owners[firsts], return_inverse=True)[1]
+    gold, predicted = ([set[str]() for _ in firsts] for _ in range(2))
+    for document, record, found in zip(documents, pairs.gold, pairs.predicted, strict=True):
+        gold[document].update(record["labels"])
+        predicted[document].update(found["labels"])
     one, other = ([{"labels": labels} for labels in side] for side in (gold, predicted))
-    joined = replace(pairs, gold=one, predicted=other, owners=np.arange(pairs.documents))
+    joined = replace(pairs, gold=one, predicted=other, owners=owners)
     counts = joined.count(lambda record, _: ((label,) for label in record["labels"]))
-    extra = np.zeros((pairs.documents, 2, 3))
-    for row, labels, others in zip(extra, gold, predicted, strict=True):
+    extra = np.zeros((joined.units, 2, 3))
+    for owner, labels, others in zip(owners, gold, predicted, strict=True):
         shared = len(labels & others)
         if labels:
-            row[0] = divide(shared, len(others)), shared / len(labels), 1
-        row[1, :2] = labels == others, 1
+            extra[owner, 0] += divide(shared, len(others)), shared / len(labels), 1
+        extra[owner, 1, :2] += labels == others, 1
     return Sample(np.concatenate([counts, extra], axis=1), _label_set_metrics)
 
 
@@ -219,7 +225,7 @@ def _label_set_sample(pairs: Pairs) -> Sample:
 def _score_sample(pairs: Pairs) -> PairSample:
     gold, predicted = (np.array([record["score"] for record in records], dtype=float)
                        for records in (pairs.gold, pairs.predicted))
-    return PairSample(gold, predicted, pairs.owners, pairs.documents)
+    return PairSample(gold, predicted, pairs.owners, pairs.units)
 
 
 def _answer_metrics(totals: np.ndarray) -> Values:
@@ -244,7 +250,7 @@ def _answer_sample(pairs: Pairs) -> Sample:
 
 
 def _factoid_sample(pairs: Pairs) -> Sample:
-    """Count questions, each of which belongs to the document of its first record.
+    """Count questions, each of which belongs to the unit of its first record.
 
     Several records may be snippets of one question. A question without a gold answer in any of its
     snippets cannot be answered rightly.
@@ -357,7 +363,11 @@ def measure(task: str, gold: Sequence[JsonObject], predicted: Sequence[JsonObjec
 
 
 def number_documents(records: Sequence[JsonObject]) -> np.ndarray:
-    """Number the documents that records come from: `meta.document`, or the record itself."""
-    numbers: dict[str, int] = {}
-    return np.array([numbers.setdefault(document_of(record), len(numbers)) for record in records],
-                    dtype=int)
+    """Number the documents that records come from, see `named_document`, or records."""
+    return numbered(named_document(record) or record["id"] for record in records)
+
+
+def numbered(values: Iterable[Hashable]) -> np.ndarray:
+    """Number values in their order, equal ones alike."""
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(value, len(numbers)) for value in values], dtype=int)

@@ -26,13 +26,20 @@ from bmtools.statistics.lines import (
     data_fields,
     rounded,
 )
+from bmtools.statistics.ratios import Units, with_unit
 from bmtools.statistics.resampling import Interval
 from bmtools.statistics.samples import Sample, compare_samples, estimate_metrics
 from bmtools.statistics.settings import StatisticsConfig
 from bmtools.status import counted, set_status
 from bmtools.tasks.metrics.answers import question_of, right_answers
 from bmtools.tasks.metrics.errors import detail_lines
-from bmtools.tasks.metrics.samples import TASK_METRICS, Pairs, TaskMetrics, number_documents
+from bmtools.tasks.metrics.samples import (
+    TASK_METRICS,
+    Pairs,
+    TaskMetrics,
+    number_documents,
+    numbered,
+)
 from bmtools.tasks.metrics.seeds import (
     interval_over_both,
     p_over_seeds,
@@ -96,10 +103,10 @@ def task_scores(gold: RecordSource, predictions: Sequence[str | Predictions], *,
 
     Returns:
         a line for each file: the task's metrics, the main one first, with an `interval` of it and
-        `intervals` of the others over documents; counts; errors; the same `by` type or
-        label; `data`: a hash of the gold annotations; `seed_of`: the model, where this is one of
-        its seeds. For each model of several seeds and each metric, a line of `summarize_seeds`. For
-        each two models and each metric, a line of their difference.
+        `intervals` of the others over `units`, of which `unit` says what they are; counts; errors;
+        the same `by` type or label; `data`: a hash of the gold annotations; `seed_of`: the model,
+        where this is one of its seeds. For each model of several seeds and each metric, a line of
+        `summarize_seeds`. For each two models and each metric, a line of their difference.
 
     Raises:
         BmtoolsError: records without annotations or predictions, or whose ids do not match.
@@ -119,15 +126,20 @@ def task_scores(gold: RecordSource, predictions: Sequence[str | Predictions], *,
     if details is not None:
         write_records(({"model": one.name, **line} for one, own in zip(runs, matched, strict=True)
                        for line in detail_lines(records, own, metrics.key)), details)
-    owners = number_documents(records)
+    drawn, documents = Units(statistics.unit), number_documents(records)
+    for record in with_unit(records, statistics.unit, refuse):
+        drawn.add(record, record["id"])
+    owners = numbered(drawn.keys.tolist())
+    if statistics.resamples:
+        drawn.warn()
     last_keys = {**data_fields(sum(content_key(
         record["id"], record["text"], msgspec.json.encode(record[metrics.key]).decode())
-        for record in records)), "signature": _signature(task, config)}
+        for record in records)), "signature": _signature(task, config, drawn.kind)}
     samples: dict[str, list[Sample]] = defaultdict(list)
     seeds = Counter(one.model for one in runs)
     lines = []
     for one, predicted in counted(zip(runs, matched, strict=True), "scoring", len(runs), "files"):
-        pairs = Pairs(records, predicted, owners, kinds, config.negative or None)
+        pairs = Pairs(records, predicted, owners, kinds, config.negative or None, documents)
         sample = metrics.sample(pairs)
         samples[one.model].append(sample)
         broken_down = _by_kind(sample, pairs, metrics, statistics)
@@ -135,14 +147,16 @@ def task_scores(gold: RecordSource, predictions: Sequence[str | Predictions], *,
                       **({"seed_of": one.model} if seeds[one.model] > 1 else {}),
                       **_estimates(sample, metrics.compared[0], statistics),
                       **metrics.show_counts(sample.counts.sum(axis=0)[:max(1, len(kinds))]),
-                      "documents": sample.documents, "records": len(records),
+                      "documents": int(documents.max()) + 1, "records": len(records),
+                      "unit": drawn.kind, "units": sample.documents,
                       **metrics.errors(pairs),
                       **({"by": broken_down} if broken_down else {}), **last_keys})
     set_status("comparing models")
-    lines += [{"model": model, "metric": name, **line}
+    lines += [{"model": model, "metric": name, **line, "unit": drawn.kind,
+               "units": own[0].documents}
               for model, own in samples.items() if len(own) > 1
               for name, line in summarize_seeds(own, metrics.compared, statistics).items()]
-    return [*lines, *_comparisons(samples, metrics, statistics)]
+    return [*lines, *_comparisons(samples, metrics, statistics, drawn.kind)]
 
 
 def _match(gold: RecordSource, runs: Sequence[Predictions], config: TaskScoresConfig,
@@ -311,8 +325,8 @@ def _by_kind(sample: Sample, pairs: Pairs, metrics: TaskMetrics,
     return {metrics.by: found} if found and (len(found) > 1 or metrics.by != "answerable") else {}
 
 
-def _signature(task: str, config: TaskScoresConfig) -> str:
-    fields = {"task": task, "units": "documents", "negative": config.negative or None,
+def _signature(task: str, config: TaskScoresConfig, unit: str) -> str:
+    fields = {"task": task, "unit": unit, "negative": config.negative or None,
               "types": ",".join(sorted(split_names(config.types or ""))) or None,
               "merge_types": config.merge_types or None,
               "undirected": "yes" if config.undirected else None, "bmtools": __version__}
@@ -320,21 +334,22 @@ def _signature(task: str, config: TaskScoresConfig) -> str:
 
 
 def _comparisons(samples: Mapping[str, Sequence[Sample]], metrics: TaskMetrics,
-                 statistics: StatisticsConfig) -> list[Line]:
+                 statistics: StatisticsConfig, unit: str) -> list[Line]:
     """Compare each two models by each metric.
 
     Returns:
         lines: `compared`: the two models; `metric`; `difference`: the first one's mean over seeds
-        less the second one's, with its `interval` over documents and seeds; `p`: of the paired
-        permutation test over documents; of several seeds `p_over_seeds`, `seeds` of each and
+        less the second one's, with its `interval` over units and seeds; `p`: of the paired
+        permutation test over units; of several seeds `p_over_seeds`, `seeds` of each and
         `seeds_needed`, see `seeds_needed`; `p_holm` and `p_over_seeds_holm`: adjusted for as many
         comparisons as there are by one metric (Holm 1979).
     """
     if not statistics.resamples:
         return []
     lines = []
-    for one, other in combinations(samples, 2):
-        compared = compare_samples(samples[one], samples[other], statistics)
+    pairs = [*combinations(samples, 2)]
+    for one, other in pairs:
+        compared = compare_samples(samples[one], samples[other], statistics, len(pairs))
         values = [[seed.metrics() for seed in samples[model]] for model in (one, other)]
         for name in metrics.compared:
             difference, bounds, error, p_value = compared[name]
@@ -347,9 +362,10 @@ def _comparisons(samples: Mapping[str, Sequence[Sample]], metrics: TaskMetrics,
                                             statistics.confidence, name)
             line: Line = {"compared": [one, other], "metric": name,
                           "difference": rounded(difference), "interval": _shown(bounds),
-                          "p": p_value, "documents": documents}
+                          "p": p_value, "unit": unit, "units": documents}
             if several:
-                line |= {"p_over_seeds": p_over_seeds(first, second, statistics),
+                line |= {"p_over_seeds": p_over_seeds(
+                            first, second, statistics.for_comparisons(len(pairs))),
                          "seeds": [len(first), len(second)],
                          "seeds_needed": seeds_needed(difference, first, second,
                                                       statistics.confidence)}

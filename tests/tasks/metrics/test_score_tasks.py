@@ -179,6 +179,23 @@ def test_label_sets_of_documents(rng: random.Random) -> None:
         f1_score(*tables, average=None, zero_division=0).tolist(), abs=1e-6)
 
 
+def test_documents_keep_their_labels_whatever_the_unit(rng: random.Random) -> None:
+    """Units of five documents each, and records; labels are joined by document in each case."""
+    gold = texts(40, labels=lambda number: rng.sample("abcde", 1 + number % 2),
+                 source=lambda number: f"h{number // 10}")
+    found = predicted(gold, lambda record: {"labels": record["labels"][:1]})
+    by_document, by_source, by_record = (score(gold, found, unit=unit)[0]
+                                         for unit in (None, "source", "id"))
+    assert [(line["unit"], line["units"], line["documents"], "interval" in line) for line in (
+        by_document, by_source, by_record)] == [
+        ("document", 20, 20, True), ("source", 4, 20, False), ("id", 20, 20, True)]
+    assert by_record["interval"] == by_document["interval"]
+    for key in ("micro_f1", "macro_f1", "example_f1", "accuracy"):
+        assert by_document[key] == by_record[key] == by_source[key]
+    with pytest.raises(RecordError, match=r"key 'patient' is missing, expected the unit"):
+        score(gold, found, unit="patient")
+
+
 def test_precision_and_recall_are_not_exchanged() -> None:
     gold = texts(1, labels=lambda _: ["a", "b"])
     [line] = score(gold, predicted(gold, lambda _: {"labels": ["a"]}))

@@ -39,7 +39,7 @@ def conll_records(names: Iterable[str], tally: Tally,
     a document: the spacing before tokenization is not guessed. Tab or spaces separate the
     columns, decided line by line. IO, IOB1, IOB2, IOBES and BILOU are read alike, as by conlleval:
     B, S and U open an entity, and so do the others after O, after a closed entity or where the
-    type changes. Ids are `DOCUMENT-sN`, or `STEM-sN` where no line names the document.
+    type changes. Ids are `DOCUMENT-sN`, or `STEM:LINE` if no line names the document.
 
     Args:
         names: files, compressed or not; `-` for stdin.
@@ -55,10 +55,13 @@ def conll_records(names: Iterable[str], tally: Tally,
             continue
         numbers: Counter[str] = Counter()
         for document, sentence in sentences:
-            prefix = document or source_stem(name)
-            numbers[prefix] += 1
-            meta = {"meta": {"document": document}} if document else {}
-            yield sentence.replace(id=f"{prefix}-s{numbers[prefix]}", **meta)
+            if document:
+                numbers[document] += 1
+                yield sentence.replace(id=f"{document}-s{numbers[document]}",
+                                       meta={"document": document})
+            else:  # not STEM-sN, as if the file were a document
+                line = sentence.place.rpartition(":")[2]
+                yield sentence.replace(id=f"{source_stem(name)}:{line}")
 
 
 def _sentences(name: str, config: ConllConfig, tally: Tally) -> Iterator[tuple[str, Record]]:

@@ -46,8 +46,8 @@ def test_schemes(write, tags: str, expected: list[str]) -> None:
 def test_sentences_ids_and_separators(write) -> None:
     text = "\r\nThe\tO\r\nBRCA1  gene\tB\r\n\r\n \t\n\nè O\n😀  B-X \nx\tNN\tI-X"
     first, second = conll_records([write(text)])
-    assert (first["id"], first["text"]) == ("set-s1", "The BRCA1  gene")
-    assert (second["id"], second["text"], second.place[-1]) == ("set-s2", "è 😀 x", "7")
+    assert (first["id"], first["text"]) == ("set:2", "The BRCA1  gene")
+    assert (second["id"], second["text"], second.place[-1]) == ("set:7", "è 😀 x", "7")
     assert found(first) == [("BRCA1  gene", "ENTITY")]
     assert found(second) == [("😀 x", "X")]
 
