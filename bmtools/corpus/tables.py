@@ -41,7 +41,8 @@ def table_records(names: Iterable[str], tally: Tally, config: TableConfig | None
     config = config or TableConfig()
     for name in names:
         header: list[str] = []
-        for place, row in table_rows(name, config):
+        for place, raw in table_rows(name, config):
+            row = [value.strip() for value in raw]
             if not header:
                 header, is_header = _header(row, config, headless)
                 columns = _find_columns(header, config, place)
@@ -65,7 +66,7 @@ def sentences_of_documents(records: Iterable[Record]) -> Iterator[Record]:
 def table_rows(name: str, config: TableConfig) -> Iterator[tuple[str, list[str]]]:
     """Yield the rows that are not blank, each after the place of its first line.
 
-    Fields lose the white space around them, and may hold line breaks in quotes. Between tabs,
+    Fields may hold line breaks in quotes. Between tabs,
     quotes are letters, but for those of cells that pandas had to quote: only with them do rows
     have as many columns as the first.
 
@@ -80,7 +81,7 @@ def table_rows(name: str, config: TableConfig) -> Iterator[tuple[str, list[str]]
     if delimiter == "\t" and config.quoting == "auto":
         for number, row in _tab_rows(chain([first], lines)):
             if any(map(str.strip, row)):
-                yield f"{source_name(name)}:{number}", [value.strip() for value in row]
+                yield f"{source_name(name)}:{number}", row
         return
     quoting = config.quoting != "off"
     rows = csv.reader(chain([first], lines), delimiter=delimiter, strict=True,
@@ -89,7 +90,7 @@ def table_rows(name: str, config: TableConfig) -> Iterator[tuple[str, list[str]]
     try:
         for row in rows:
             if any(map(str.strip, row)):
-                yield place, [value.strip() for value in row]
+                yield place, row
             place = f"{source_name(name)}:{rows.line_num + 1}"
     except csv.Error as error:
         raise DataError(f"{place}: found a quoted field that goes wrong ({error}), expected a "

@@ -44,7 +44,7 @@ _RELEASES = (
 @reader
 def mimic_records(names: Iterable[str], tally: Tally, kinds: str = "",
                   marks: str | None = None) -> Iterator[Record]:
-    """Yield a record for every note, as it is in the file.
+    """Yield a record for every note, as it is in the file, with LF at the ends of lines.
 
     `meta` has kind, patient, admission and date, as far as they are given. Notes that their
     authors called an error (ISERROR 1) are left out.
@@ -71,7 +71,7 @@ def mimic_records(names: Iterable[str], tally: Tally, kinds: str = "",
                 counts[f"notes of the kind {kind or 'of none'!r} left out"] += 1
             elif release.error and note.get(release.error) in ("1", "1.0"):
                 counts["notes marked as errors left out"] += 1
-            elif not note[release.id] or not note["text"]:
+            elif not note[release.id] or not note["text"].strip():
                 tally.reject(RecordError(
                     place, f"found no {release.id} or no text, expected both", note))
             else:
@@ -86,7 +86,7 @@ def _notes(name: str, reject: Reject) -> Iterator[tuple[_Release, str, dict[str,
     release = None
     for place, row in table_rows(name, _TABLE):
         if release is None:
-            header = [column.lower() for column in row]
+            header = [column.strip().lower() for column in row]
             release = next((one for one in _RELEASES
                             if {one.id, one.kind, "text"} <= set(header)), None)
             if release is None:
@@ -98,7 +98,8 @@ def _notes(name: str, reject: Reject) -> Iterator[tuple[_Release, str, dict[str,
             reject(RecordError(place, f"found {len(row)} columns, expected {len(header)} as in the "
                                       "first line; a quote may be missing or too many", row))
         else:
-            yield release, place, dict(zip(header, row, strict=True))
+            yield release, place, {key: value if key == "text" else value.strip()
+                                   for key, value in zip(header, row, strict=True)}
 
 
 def _record(release: _Release, note: dict[str, str], kind: str, marks: str | None,

@@ -22,6 +22,7 @@ He said ""fine""."
 176,22532,,"2151-08-05",2151-08-05 10:00:00,,"Physician ","Note",,,"Well."
 177,22532,,"2151-08-05",,,"Nursing","Note",,,"Slept."
 '''
+# Notes of MIMIC-IV begin with a blank, which offsets of annotations count.
 IV = '''note_id,subject_id,hadm_id,note_type,note_seq,charttime,storetime,text
 10-DS-21,10,22,DS,21,2180-05-07 00:00:00,2180-05-09 15:26:00," \r
 Name:  ___   Unit No:   ___\r
@@ -51,7 +52,7 @@ def test_mimic_iii(write) -> None:
 
 def test_mimic_iv(write) -> None:
     first, second = mimic_records([write(IV)], marks="[MARK]")
-    assert first["text"] == "Name:  [MARK]   Unit No:   [MARK]\nWell."
+    assert first["text"] == " \nName:  [MARK]   Unit No:   [MARK]\nWell."
     assert first["meta"] == {"kind": "Discharge summary", "date": "2180-05-07 00:00:00",
                              "sequence": "21", "patient": "10", "admission": "22"}
     assert (first["source"], second["meta"]["kind"]) == ("MIMIC-IV-Note",
