@@ -292,6 +292,7 @@ def test_the_published_set_is_counted_whole(
     line = totals(records, model)
     by = line["by"]["domain"]
     assert (line["maskings"], line["sentences"], len(by)) == (897, 54, 22)
+    assert (line["unit"], line["units"]) == ("sentence", 54)
     assert sum(domain["maskings"] for domain in by.values()) == 897
     assert sum(domain["sentences"] for domain in by.values()) == 54
     assert sum(domain["mrr"] * domain["maskings"] for domain in by.values()) == pytest.approx(
