@@ -48,4 +48,5 @@ def command(step: CommandStep, checkpoint: Path, output: Path, overwrite: bool,
     write_cards(output)
     print_results(step, [line])
     left_out = f"; left out {count_of(len(line['left_out']), 'tensors')}" * bool(line["left_out"])
-    finish(step, f"wrote {line['checkpoint']}: {line['class']}, {line['casing']}{left_out}")
+    prefix = line["removed_prefix"] and f"; removed {line['removed_prefix']} from all names"
+    finish(step, f"wrote {line['checkpoint']}: {line['class']}, {line['casing']}{left_out}{prefix}")

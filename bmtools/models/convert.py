@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -51,6 +52,7 @@ _TOKENIZER_FILES = (TOKENIZER, TOKENIZER_CONFIG, VOCAB, "special_tokens_map.json
                     "added_tokens.json", "vocab.json", "merges.txt", "spiece.model",
                     "sentencepiece.bpe.model")
 _CLASSES = ("MODEL_FOR_PRETRAINING", "MODEL_FOR_MASKED_LM", "MODEL")
+_WRAPPERS = re.compile(r"(?:(?:_orig_mod|module|model)\.)*")
 _BERT_ATTENTION = "encoder.layer.0.attention.self.query.weight"
 
 
@@ -74,7 +76,8 @@ def convert(checkpoint: str | PathLike[str], output: str | PathLike[str], *,
 
     Returns:
         `checkpoint`, the `class` of the model, its number of `weights`, tokens of its `vocabulary`,
-        `casing`, and names that are `left_out` as no class of the model has them.
+        `casing`, names that are `left_out` as no class of the model has them, and the
+        `removed_prefix` that a wrapper such as torch.compile had put before all names.
 
     Raises:
         CheckpointError: weights that cannot be read, are missing or damaged, or a configuration,
@@ -84,10 +87,11 @@ def convert(checkpoint: str | PathLike[str], output: str | PathLike[str], *,
     silence_transformers()
     source = Path(checkpoint)
     config: PretrainedConfig
+    prefix = ""
     if megatron := megatron_file(source):
         sources, (config, state) = [megatron], read_megatron(megatron)
     else:
-        state = read_weights(source)
+        prefix, state = _unwrapped(read_weights(source))
         sources, config = pickled_files(source) or weight_files(source), _read_config(source, state)
     require_finite(source, state)
     words = _load_tokenizer(Path(tokenizer or source), config, casing)
@@ -96,14 +100,22 @@ def convert(checkpoint: str | PathLike[str], output: str | PathLike[str], *,
     require_fitting_tokenizer(source, words, model.config.vocab_size, is_mlm)
     line = {"class": type(model).__name__, "weights": model.num_parameters(),
             "vocabulary": len(words), "casing": "uncased" if is_uncased(words) else "cased",
-            "left_out": left_out}
+            "left_out": left_out, "removed_prefix": prefix}
     manifest = Manifest("convert", {"published": str(source), "casing": line["casing"]},
                         fingerprint(words), inputs={str(path): hash_file(path) for path in sources},
-                        results={"left_out": left_out},
+                        results={"left_out": left_out, "removed_prefix": prefix},
                         licences={"published": directory_licences(source)}, step=step)
     with new_directory(Path(output), overwrite) as partial:
         write_checkpoint_files(partial, model, words, manifest)
     return {"checkpoint": str(output), **line}
+
+
+def _unwrapped(state: Mapping[str, Tensor]) -> tuple[str, dict[str, Tensor]]:
+    """Remove a prefix that wrappers put before all names; return it and the weights."""
+    prefix = min((_WRAPPERS.findall(name)[0] for name in state), key=len, default="")
+    if not all(name.startswith(prefix) for name in state):
+        prefix = ""
+    return prefix, {name.removeprefix(prefix): weight for name, weight in state.items()}
 
 
 def _read_config(source: Path, state: Mapping[str, Tensor]) -> PretrainedConfig:

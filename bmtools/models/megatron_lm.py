@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from bmtools.errors import CheckpointError
+from bmtools.io.failures import reading
 from bmtools.models.pickled_weights import read_pickle
 from bmtools.models.sizes import HEAD_SIZE
 from bmtools.records import JsonMapping
@@ -65,10 +66,17 @@ def read_megatron(path: Path) -> tuple[MegatronBertConfig, dict[str, Tensor]]:
     if embeddings is None or "lm_head.bias" not in weights:
         raise CheckpointError(f"{path}: found {', '.join(sorted(weights)[:2])} and others, "
                               "expected Megatron-LM's BERT with its head")
-    heads = int(args.get("num_attention_heads") or embeddings.shape[1] // HEAD_SIZE)
-    state = {name: value.float().contiguous() for old, weight in weights.items()
-             for name, value in _translated(path, old, weight, heads, version)}
-    return _config(state, heads, args), state
+    with reading(path, "its weights do not fit each other", "download or copy it again"):
+        width, heads = embeddings.shape[1], args.get("num_attention_heads")
+        if width % (heads or HEAD_SIZE):
+            raise CheckpointError(
+                f"{path}: found a width of {width} and {heads or 'no number of'} heads, expected "
+                "args.num_attention_heads that divides the width, or a multiple of "
+                f"{HEAD_SIZE}; save it with the arguments that it was trained with")
+        heads = int(heads or width // HEAD_SIZE)
+        state = {name: value.float().contiguous() for old, weight in weights.items()
+                 for name, value in _translated(path, old, weight, heads, version)}
+        return _config(state, heads, args), state
 
 
 def _flat(content: JsonMapping, prefix: str = "") -> Iterator[tuple[str, Tensor]]:

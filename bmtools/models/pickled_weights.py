@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import pickle
+import pickletools
 import re
+import zipfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -63,11 +66,23 @@ def read_pickle(path: Path) -> Any:
             found = _FORBIDDEN.search(str(error))
             if found is None and "weights_only" not in str(error):
                 raise  # else torch advises to set it to False, which runs the code
+            if found is None and not _is_pickle(path):
+                with path.open("rb") as stream:
+                    raise ValueError(f"it begins with {stream.read(20)!r}") from error
             name = (found[1] or found[2]) if found else "an unknown pickle or TorchScript"
             raise CheckpointError(
                 f"{path}: found {name}, which is no weight and could run code, "
                 "expected weights; nothing of it was run, look for safetensors of this "
                 "model") from error
+
+
+def _is_pickle(path: Path) -> bool:
+    """Tell whether a file is an archive of torch or a pickle, not a page of the web, say."""
+    if zipfile.is_zipfile(path):
+        return True
+    with path.open("rb") as stream, suppress(ValueError):
+        return any(operation.name == "STOP" for operation, _, _ in pickletools.genops(stream))
+    return False
 
 
 def _numpy_globals() -> list[Any]:
@@ -100,7 +115,6 @@ def read_weights(directory: Path) -> dict[str, Tensor]:
                 raise CheckpointError(f"{path}: found {name!r}, {type(value).__name__}, expected "
                                       "weights alone")
             if not name.endswith(_BUFFER):
-                # torch's DataParallel puts a word before each name
-                known = _LAYER_NORM.sub(lambda old: _TODAY[old[0]], name.removeprefix("module."))
+                known = _LAYER_NORM.sub(lambda old: _TODAY[old[0]], name)
                 state[known] = value.float() if value.is_floating_point() else value
     return state

@@ -17,7 +17,9 @@ from toy_models import tiny_config
 from transformers import (
     AutoModelForMaskedLM,
     BertForPreTraining,
+    MegatronBertConfig,
     MegatronBertForPreTraining,
+    ModernBertForMaskedLM,
     RobertaForMaskedLM,
 )
 
@@ -26,6 +28,7 @@ from bmtools.models.checkpoint import load_checkpoint, load_for_inference
 from bmtools.models.checkpoint_files import check_masked_lm
 from bmtools.models.convert import convert
 from bmtools.study.cards.card import write_cards
+from bmtools.vocab.loading import load_tokenizer
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused1]", "a", "asma", "##a", "cuore"]
 IDS = torch.tensor([[2, 6, 7, 4, 9, 3], [2, 9, 8, 4, 6, 3]])
@@ -207,6 +210,26 @@ def test_megatron_lm_has_the_predictions_of_the_same_weights(
             torch.testing.assert_close(logits(made)[key], expected)
 
 
+@pytest.mark.parametrize(("width", "args", "message"), [
+    (32, None, "found a width of 32 and no number of heads"),
+    (96, None, "found a width of 96 and no number of heads"),
+    (32, 5, "found a width of 32 and 5 heads"), (32, 4, "its weights do not fit each other")])
+def test_megatron_lm_without_a_number_of_heads_that_fits_is_refused(
+        tmp_path: Path, width: int, args: int | None, message: str) -> None:
+    model = MegatronBertForPreTraining(MegatronBertConfig(
+        vocab_size=10, hidden_size=width, num_hidden_layers=1, num_attention_heads=4,
+        intermediate_size=8, max_position_embeddings=16))
+    content = as_megatron(model, 0.0, "attention")
+    content["args"] = argparse.Namespace(num_attention_heads=args) if args else None
+    layers = content["model"]["language_model"]["transformer"]
+    layers["layers.0.attention.query_key_value.bias"] = torch.ones(95)
+    torch.save(content, tmp_path / "model_optim_rng.pt")
+    with pytest.raises(CheckpointError, match=message) as caught:
+        convert(tmp_path, tmp_path / "new", tokenizer=words_of(tmp_path / "words"),
+                casing="uncased")
+    assert str(caught.value).startswith(f"{tmp_path / 'model_optim_rng.pt'}: ")
+
+
 class Malicious:
     """Runs a command where it is unpickled."""
 
@@ -234,13 +257,50 @@ def test_a_file_that_would_run_code_is_refused_in_one_line(tmp_path: Path, name:
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize("content", [b"(S'true'\nios\nsystem\n.", bytes(1000)])
+@pytest.mark.parametrize("content", [b"(S'true'\nios\nsystem\n."])
 def test_advice_to_run_code_is_not_repeated(tmp_path: Path, content: bytes) -> None:
     source = published(tmp_path / "old", random_bert())
     (source / "pytorch_model.bin").write_bytes(content)
     with pytest.raises(CheckpointError, match="could run code, expected weights") as caught:
         convert(source, tmp_path / "new", casing="uncased")
     assert "weights_only" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [
+    b"<!DOCTYPE html>\n<html><body>Please log in</body></html>", b'{"error": "not found"}',
+    b"Entry not found", bytes(1000), "Le poids n'existe pas".encode("utf-16"), b"\x80\x02}q\x00X"],
+    ids=["HTML", "JSON", "text", "zeros", "UTF-16", "cut pickle"])
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model_optim_rng.pt"])
+def test_a_file_that_is_no_pickle_is_not_said_to_run_code(tmp_path: Path, content: bytes,
+                                                          name: str) -> None:
+    source = published(tmp_path / "old", random_bert())
+    (source / "pytorch_model.bin").unlink()
+    (source / name).write_bytes(content)
+    with pytest.raises(CheckpointError, match=rf"{name}: no weights could be read .+ download or "
+                                              "copy it again") as caught:
+        convert(source, tmp_path / "new", casing="uncased")
+    assert "could run code" not in str(caught.value) and "weights_only" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("family", "prefix"), [
+    (BertForPreTraining, "_orig_mod."), (BertForPreTraining, "module.module."),
+    (BertForPreTraining, "model."), (BertForPreTraining, "model._orig_mod.module."),
+    (ModernBertForMaskedLM, ""), (ModernBertForMaskedLM, "model."),
+    (ModernBertForMaskedLM, "module.")])
+def test_prefixes_of_wrapped_models_are_removed_and_named(tmp_path: Path, family: Any,
+                                                          prefix: str) -> None:
+    model = random_bert(family, "ModernBERT" if family is ModernBertForMaskedLM else "BERT")
+    source = published(tmp_path / "old", model, lambda name: prefix + name)
+    config = {"model_type": model.config.model_type,
+              **json.loads((source / "config.json").read_text())}
+    (source / "config.json").write_text(json.dumps(config))
+    words = words_of(tmp_path / "words", tokenizer_class="BertTokenizer", do_lower_case=True)
+    load_tokenizer(words).save_pretrained(words)
+    line = convert(source, tmp_path / "new", tokenizer=words)
+    assert (line["class"], line["left_out"]) == (family.__name__, [])
+    assert line["removed_prefix"] == prefix
+    made = family.from_pretrained(tmp_path / "new").state_dict()
+    assert all(torch.equal(made[name], weight) for name, weight in model.state_dict().items())
 
 
 @pytest.mark.parametrize("name", ["../old/pytorch_model.bin", "/etc/passwd"])
