@@ -14,27 +14,35 @@ from bmtools.errors import DataError
 
 
 @click.command("verify", cls=Command, examples=(
-    "bmtools verify model", "bmtools verify model --search . --json"), topics="checkpoints")
+    "bmtools verify model", "bmtools verify model --search . --strict --json"),
+    topics="checkpoints")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...",
                 type=InputPath(Path))
 @click.option("--search", multiple=True, metavar="DIR",
               type=InputDirectory(is_hashed=False),
               help="Look for inputs here, too; may be repeated.")
+@click.option("--strict", is_flag=True, help="Fail also if an input is not found.")
 @prints_results
-def command(step: CommandStep, paths: tuple[Path, ...], search: tuple[Path, ...]) -> None:
+def command(step: CommandStep, paths: tuple[Path, ...], search: tuple[Path, ...],
+            strict: bool) -> None:
     """Hash outputs and their inputs again, and name what changed.
 
     PATHS are directories and files with a record of how they were made (bmtools.json, or
     FILE.bmtools.json), or folders of such, all of which are looked at. Inputs are looked for as by
     lineage, back to the first ones. Prints a line about each: same, changed, missing, added or not
-    found. Exits with 1 if anything differs.
+    found. Exits with 1 if anything differs, and under --strict if an input is not found.
     """
     from bmtools.study.lineages.verify import differs, verify
 
     lines = print_results(step, verify(paths, search))
-    same, absent = (sum(line["state"] == state for line in lines)
+    same, absent = ([str(line["path"]) for line in lines if line["state"] == state]
                     for state in ("same", "not found"))
-    finish(step, f"{same} as recorded" + f", {absent} not found" * (absent > 0))
-    if faults := [str(line["path"]) for line in lines if differs(line)]:
-        raise DataError(f"{len(faults)} differ from what was recorded: {', '.join(faults[:5])}"
-                        + ", ..." * (len(faults) > 5))
+    finish(step, f"{len(same)} as recorded" + f", {len(absent)} not found" * bool(absent))
+    faults = {"differ from what was recorded": [str(line["path"]) for line in lines
+                                                if differs(line)],
+              "not found": absent * strict}
+    if any(faults.values()):
+        raise DataError("; ".join(
+            f"{len(found)} {fault}: {', '.join(found[:5])}" + ", ..." * (len(found) > 5)
+            for fault, found in faults.items() if found)
+            + "; --search DIR looks further" * bool(absent and strict))

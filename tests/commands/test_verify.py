@@ -55,7 +55,7 @@ def differing(outcome: Any) -> dict[str, str]:
 
 
 def test_nothing_has_changed(run: Run, copy: Path) -> None:
-    outcome = run("verify", "merged")
+    outcome = run("verify", "merged", "--strict")
     assert outcome.code == 0, outcome.err
     assert {line["path"]: line["state"] for line in outcome.records} == dict.fromkeys(
         ("merged", "model", "small", "words", "corpus.jsonl.gz", "raw.jsonl", "notes.txt"), "same")
@@ -125,6 +125,14 @@ def test_missing_and_added_files_and_inputs_that_are_nowhere(run: Run, copy: Pat
     outcome = run("verify", "merged")
     assert outcome.code == 0, outcome.err  # what is not there cannot be compared, and is named
     assert sorted(differing(outcome).values()) == ["not found", "not found"]
+    strict = run("verify", "merged", "--strict")
+    assert (strict.code, strict.records) == (1, outcome.records)
+    absent = "2 not found: merged 1, notes.txt; --search DIR looks further"
+    assert strict.err.splitlines()[-1] == f"bmtools: {absent}"
+    (copy / "merged" / "vocab.txt").unlink()
+    both = run("verify", "merged", "--strict")
+    assert both.code == 1 and both.err.splitlines()[-1] == (
+        f"bmtools: 1 differ from what was recorded: merged/vocab.txt; {absent}")
     elsewhere = copy.parent / "elsewhere"
     elsewhere.mkdir()
     shutil.copy(copy / "raw.jsonl", elsewhere / "notes.txt")
