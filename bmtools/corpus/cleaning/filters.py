@@ -15,7 +15,7 @@ from bmtools.corpus.cleaning.repairs import truncation_mark
 from bmtools.corpus.cleaning.settings import COMMERCIAL, DECLARED, FilterConfig
 from bmtools.errors import BmtoolsError, BmtoolsWarning, setting
 from bmtools.installation import require_extra
-from bmtools.io.provenance.licence_names import licence_name, licence_parts
+from bmtools.io.provenance.licence_names import licence_parts, normal_name
 from bmtools.io.provenance.licences import TERMS, obligations
 from bmtools.records import Record
 from bmtools.text.languages import found_language, load_identifier, primary_language, two_letters
@@ -86,7 +86,7 @@ def _words() -> ChunkWords:
 
 def licence_kind(licence: str) -> str:
     """Shorten a licence to its kind: `CC BY 4.0` and its address are both cc-by."""
-    plain = licence_name(licence).lower() or licence.lower().strip().replace("_", "-")
+    plain = normal_name(licence).lower().strip().replace("_", "-")
     return "-".join(_VERSION.sub("", plain).split()).strip("-")
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
+
+from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
 PUBLIC_DOMAIN = "public-domain"
 _URL = re.compile(r"creativecommons\.org/licen[sc]es/(by(?:-(?:nc|nd|sa))*)(?:/(\d\.\d))?")
@@ -19,28 +22,63 @@ _PARTS = (("nc", "commercial"), ("sa", "alike"), ("nd", "deriv"))
 _ELEMENTS = ("NC", "SA", "ND")  # in the order of SPDX
 _VERSION = re.compile(r"\d\.\d")
 _ZERO = re.compile(r"\bcc[\s_-]?0\b|creative commons (?:cc0|zero)")
-_SPDX = {name.lower(): name for name in (
-    "AFL", "AGPL", "Apache", "BSD", "CDLA-Permissive", "ECL", "etalab", "EUPL", "GFDL", "GPL",
-    "ISC", "LGPL", "MIT", "MPL", "ODbL", "ODC-By", "PDDL", "Unlicense", "WTFPL", "Zlib")}
+FREE = {"CC0", "CC-PDM", PUBLIC_DOMAIN, "PDDL", "Unlicense", "WTFPL"}
+NOTICE = {"AFL", "Apache", "BSD", "CDLA-Permissive", "ECL", "etalab", "ISC", "MIT", "ODC-By",
+          "Zlib"}
+COPYLEFT = {"AGPL", "CDDL", "CDLA-Sharing", "CPL", "EPL", "EUPL", "GFDL", "GPL", "LGPL", "MPL",
+            "ODbL", "OSL"}
+"""Families of licences, by what they ask for: nothing, a notice, the same licence."""
+_FAMILIES = {name.lower(): name for name in FREE | NOTICE | COPYLEFT}
+_CC = re.compile(r"\b(?:cc\b|cc[\s_-]?(?:by|0)|creative commons|public domain)")
+_NOT = re.compile(rf"\b(?:not|never|nor|neither|no longer)(?: [\w-]+){{0,4}}? {_CC.pattern}[^,.;]*")
+_ADDRESS = re.compile(r"(?:https?://)?(?:www\.)?creativecommons\.org/\S*")
+_PORT = re.compile(r"(?<=\d)\s+(?:igo|[a-z]{2})$")
+# Words that a statement may have around the names, and that change nothing.
+_OTHER_WORD = re.compile(
+    r"\b(?:an?|and|are|article|available|cc|commons|corpus|creative|dataset|dedication|distributed|"
+    r"domain|generic|in|international|is|licen[cs]ed?|licen[cs]es|made|mark|model|of|open access|"
+    r"or|public|released|terms|the|this|under|universal|unported|v|version|work)\b")
+_SEPARATOR = re.compile(r" ?[,;](?! ?version) ?(?:and )?| and ", re.IGNORECASE)
+_LONGEST_SPDX = 200  # characters
 _GNU = re.compile(r"\b(?:(affero|lesser) )?general public\b")
 _FILLING = re.compile(r"\b(?:the|gnu|software|licen[cs]e|version)\b|\bv(?=\d)")
 _VERSIONED = re.compile(r"(?P<family>[a-z-]+?)v?(?:-?(?P<version>\d(?:\.\d)?))?"
                         r"(?P<later>-?only|-?or-later|\+)?(?P<clause>-clause)?")
 
 
+@lru_cache(maxsize=256)
 def normal_name(stated: str) -> str:
-    """Return the name of one licence by SPDX, or as it is stated where it has none."""
-    short = _GNU.sub(lambda found: f"{(found[1] or '')[:1]}gpl", " ".join(stated.lower().split()))
-    plain = re.sub(r"[\s,_-]+", "-", _FILLING.sub(" ", short)).strip("-")
-    found = _VERSIONED.fullmatch(plain)
-    if found is None or not (family := _SPDX.get(found["family"])):
-        return licence_name(stated) or " ".join(stated.split())
-    version = found["version"] or ""
-    if found["clause"]:
-        return f"{family}-{version}-Clause"
-    later = {"+": "-or-later"}.get(found["later"], found["later"] or "")
-    return "-".join(filter(None, [family, version and f"{version}{'' if '.' in version else '.0'}",
-                                  later.strip("-")]))
+    """Return the name of a licence by SPDX, several joined by AND, or the statement itself.
+
+    A statement that says more than the name, such as `Proprietary. Figures are CC BY 4.0`, stays.
+    """
+    stated = " ".join(stated.split())
+    names = [_only_name(stated)] if _only_name(stated) else [
+        _only_name(part) for part in _SEPARATOR.split(stated)]
+    return " AND ".join(dict.fromkeys(names)) if all(names) else stated
+
+
+def _only_name(stated: str) -> str:
+    """Return the name of the licences that a statement consists of, or an empty string."""
+    rest = stated.lower()
+    short = re.sub(r"[\s,_-]+", "-", _FILLING.sub(" ", _GNU.sub(
+        lambda found: f"{(found[1] or '')[:1]}gpl", rest))).strip("-")
+    found = _VERSIONED.fullmatch(short)
+    if found and (family := _FAMILIES.get(found["family"])):
+        version = found["version"] or ""
+        if found["clause"]:
+            return f"{family}-{version}-Clause"
+        later = {"+": "or-later"}.get(found["later"], (found["later"] or "").strip("-"))
+        return "-".join(filter(None, [
+            family, version and f"{version}{'' if '.' in version else '.0'}", later]))
+    for pattern in (_ADDRESS, _PORT, _LONG, _SHORT, _ZERO, _OTHER_WORD):
+        rest = pattern.sub(" ", rest)
+    if (name := licence_name(stated)) and not re.search(r"[^\W\d_]", rest):
+        return name
+    try:
+        return canonicalize_license_expression(stated) if len(stated) < _LONGEST_SPDX else ""
+    except InvalidLicenseExpression:
+        return ""
 
 
 def licence_parts(licence: str) -> list[str]:
@@ -52,12 +90,14 @@ def licence_parts(licence: str) -> list[str]:
 def licence_name(*stated: str) -> str:
     """Return the name of a licence from what states it, most precise first: addresses, texts.
 
+    A statement may say more than the name; a name that it denies does not count.
+
     Returns:
         its name by SPDX, without a version where none is stated; `public-domain`; or empty where
         the statements name none of Creative Commons.
     """
     for statement in stated:
-        if name := _name(" ".join(statement.lower().split())):
+        if name := _name(_NOT.sub("", " ".join(statement.lower().split()))):
             return name
     return ""
 

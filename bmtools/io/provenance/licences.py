@@ -14,17 +14,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 
-from bmtools.io.provenance.licence_names import PUBLIC_DOMAIN, licence_parts
+from bmtools.io.provenance.licence_names import COPYLEFT, FREE, NOTICE, licence_parts
 
 UNKNOWN = "unknown"
 """Stands for the licence of what states none."""
 ATTRIBUTION, SHARE_ALIKE, NON_COMMERCIAL = "attribution", "share-alike", "non-commercial"
 NO_DERIVATIVES, RESEARCH, USES, TERMS = (
     "no-derivatives", "research-only", "limited-uses", "own-terms")
-_FREE = {"CC0", "CC-PDM", PUBLIC_DOMAIN, "PDDL", "Unlicense", "WTFPL"}
-_NOTICE = {"AFL", "Apache", "BSD", "CDLA-Permissive", "ECL", "etalab", "ISC", "MIT", "ODC-By",
-           "Zlib"}
-_COPYLEFT = {"AGPL", "GFDL", "GPL", "LGPL", "MPL", "ODbL"}
 _ELEMENTS = {"BY": ATTRIBUTION, "SA": SHARE_ALIKE, "NC": NON_COMMERCIAL, "ND": NO_DERIVATIVES}
 _STATED = ((NON_COMMERCIAL, re.compile(r"\bnon[\s-]?commercial|\bnc\b", re.IGNORECASE)),
            (RESEARCH, re.compile(r"\b(research|academic|physionet|data use agreement|dua)\b",
@@ -40,7 +36,13 @@ _ADAPTED: dict[str, set[str]] = {
     "LGPL-3.0": {"LGPL-3.0", *_GNU_3}, "LGPL-2.1": {"LGPL-2.1", "GPL-2.0", *_GNU_3},
     "LGPL-2.1-or-later": {"LGPL-2.1", "LGPL-3.0", "GPL-2.0", *_GNU_3},
     "LGPL": {"LGPL-2.1", "LGPL-3.0", "GPL-2.0", *_GNU_3},
-    "MPL-2.0": {"MPL-2.0", "LGPL-2.1", "LGPL-3.0", "GPL-2.0", *_GNU_3}}
+    "MPL-2.0": {"MPL-2.0", "LGPL-2.1", "LGPL-3.0", "GPL-2.0", *_GNU_3},
+    # Appendix of the EUPL.
+    "EUPL-1.1": {"EUPL-1.1", "EUPL-1.2", "GPL-2.0", "OSL-2.1", "OSL-3.0", "CPL-1.0", "EPL-1.0"},
+    "EUPL-1.2": {"EUPL-1.2", "GPL-2.0", *_GNU_3, "OSL-2.1", "OSL-3.0", "EPL-1.0",
+                 "CC-BY-SA-3.0", "MPL-2.0", "LGPL-2.1", "LGPL-3.0"}}
+_RESERVED = re.compile(r"\bproprietary\b|\ball rights reserved\b", re.IGNORECASE)
+_NOT_GNU = re.compile(r"Apache-1|BSD-4-Clause")  # require notices in advertising
 for _sharing in ("CC-BY-SA", "CC-BY-NC-SA"):  # from 2.0 on, under the same or a later version
     _ADAPTED[_sharing] = {f"{_sharing}-{one}" for one in _CC_VERSIONS}
     for _one in _ADAPTED[_sharing]:
@@ -79,12 +81,12 @@ def obligations(licence: str) -> frozenset[str]:
 
 def _obligations(name: str) -> frozenset[str]:
     family = _VERSION.sub("", name)
-    if family in _FREE:
+    if family in FREE:
         return frozenset()
     if family.startswith("CC-BY"):
         return frozenset(_ELEMENTS[part] for part in family.split("-")[1:])
-    if family in _NOTICE | _COPYLEFT:
-        return frozenset({ATTRIBUTION, *({SHARE_ALIKE} if family in _COPYLEFT else ())})
+    if family in NOTICE | COPYLEFT:
+        return frozenset({ATTRIBUTION, *({SHARE_ALIKE} if family in COPYLEFT else ())})
     if name == UNKNOWN:
         return frozenset({UNKNOWN})
     return frozenset({TERMS, *(kind for kind, words in _STATED if words.search(name))})
@@ -139,15 +141,17 @@ def _adapted(name: str) -> set[str]:
     """Return the licences that what is made of share-alike material may have."""
     plain = name.removesuffix("-only")
     return _ADAPTED.get(plain) or _ADAPTED.get(
-        plain.removesuffix("-or-later"), {_VERSION.sub("", plain)})
+        plain.removesuffix("-or-later"), {plain, _VERSION.sub("", plain)})
 
 
 def _admits(name: str, result: str) -> bool:
     """Tell whether what is made of some material may have a share-alike licence."""
     found = obligations(name)
-    if found & {NO_DERIVATIVES, RESEARCH, USES}:
+    if found & {NO_DERIVATIVES, RESEARCH, USES} or _RESERVED.search(name):
         return False
     if name.startswith("Apache") and result in ("GPL-2.0", "LGPL-2.1"):
+        return False
+    if _NOT_GNU.match(name) and "GPL-" in result:
         return False
     return NON_COMMERCIAL not in found or result.startswith("CC-BY-NC-SA")
 

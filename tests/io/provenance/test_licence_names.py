@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bmtools.io.provenance.licence_names import licence_name, licence_parts
+from bmtools.io.provenance.licence_names import licence_name, licence_parts, normal_name
+from bmtools.io.provenance.licences import obligations
 
 
 @pytest.mark.parametrize(("stated", "name"), [
@@ -43,3 +44,38 @@ def test_the_most_precise_statement_counts() -> None:
     ("MIT AND CC-BY-4.0 and CC-BY-SA-4.0", ["MIT", "CC-BY-4.0", "CC-BY-SA-4.0"])])
 def test_several_that_one_statement_names_all_hold(stated: str, names: list[str]) -> None:
     assert licence_parts(stated) == names
+
+
+@pytest.mark.parametrize(("stated", "names"), [
+    ("cc-by-nc-4.0, mit", ["CC-BY-NC-4.0", "MIT"]), ("mit; apache-2.0", ["MIT", "Apache-2.0"]),
+    ("Apache License, Version 2.0 and CC BY 4.0", ["Apache-2.0", "CC-BY-4.0"]),
+    ("Apache License, Version 2.0", ["Apache-2.0"]), ("epl-2.0", ["EPL-2.0"]),
+    ("cdla-sharing-1.0", ["CDLA-Sharing-1.0"]), ("gpl-2.0+ with classpath-exception-2.0",
+                                                 ["GPL-2.0+ WITH Classpath-exception-2.0"]),
+    ("CC BY-SA 3.0 IT", ["CC-BY-SA-3.0"]), ("CC0 1.0 Universal", ["CC0-1.0"]),
+    ("This work is licensed under a Creative Commons Attribution 4.0 International License.",
+     ["CC-BY-4.0"]),
+    ("CC BY 4.0 (https://creativecommons.org/licenses/by/4.0/)", ["CC-BY-4.0"]),
+    ("CC BY 4.0 or CC BY-NC 4.0", ["CC-BY-4.0"])])
+def test_a_statement_of_names_gives_them_all(stated: str, names: list[str]) -> None:
+    assert licence_parts(stated) == names
+
+
+@pytest.mark.parametrize("stated", [
+    "Not in the public domain; all rights reserved", "Proprietary. Figures are CC BY 4.0",
+    "not CC BY 4.0", "CC BY 4.0, figures excluded", "No longer under CC BY-NC 4.0",
+    "CC BY-NC 4.0; commercial use on request", "MIT-style", "mit, see LICENSE"])
+def test_free_text_that_says_more_stays_as_it_is(stated: str) -> None:
+    assert normal_name(stated) == stated
+    assert licence_parts(stated) == [stated]
+    assert "attribution" not in obligations(stated) and "own-terms" in obligations(stated)
+
+
+@pytest.mark.parametrize(("stated", "name"), [
+    ("This article is not in the public domain.", ""),
+    ("The data are not under a Creative Commons Attribution licence.", ""),
+    ("Not under CC BY; the text is CC BY-NC 4.0", "CC-BY-NC-4.0"),
+    ("Open access under CC BY 4.0, if not indicated otherwise in the public domain", "CC-BY-4.0"),
+    ("It is available at no cost under CC BY 4.0", "CC-BY-4.0")])
+def test_a_licence_that_a_text_denies_does_not_count(stated: str, name: str) -> None:
+    assert licence_name(stated) == name

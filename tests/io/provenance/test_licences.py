@@ -94,7 +94,15 @@ def test_creative_commons_chart(first: str, second: str) -> None:
     ("CC-BY-SA-4.0", "gemma", False), ("CC-BY-SA-4.0", "NLM and publishers", True),
     ("CC-BY-SA-4.0", "unknown", True), ("ODbL-1.0", "CC-BY-SA-4.0", False),
     ("ODbL-1.0", "odbl", True), ("CC-BY-4.0", "ODbL-1.0", True), ("CC-BY-NC-4.0", "gemma", True),
-    ("CC-BY-SA-4.0", "CC-BY-ND-4.0", False), ("GFDL-1.2", "GFDL-1.3", True)])
+    ("CC-BY-SA-4.0", "CC-BY-ND-4.0", False), ("GFDL-1.2", "GFDL-1.3", True),
+    ("EUPL-1.2", "CC-BY-NC-4.0", False), ("EUPL-1.2", "GPL-3.0", True),
+    ("EUPL-1.2", "EPL-1.0", True),
+    ("CDLA-Sharing-1.0", "CC-BY-NC-4.0", False), ("CDLA-Sharing-1.0", "CC-BY-4.0", True),
+    ("EPL-2.0", "GPL-3.0", False), ("EPL-1.0", "EPL-2.0", True), ("MIT", "EPL-2.0", True),
+    ("BSD-4-Clause", "GPL-3.0", False), ("BSD-4-Clause", "GPL-2.0", False),
+    ("BSD-4-Clause", "MPL-2.0", True), ("BSD-3-Clause", "GPL-3.0", True),
+    ("Apache-1.1", "GPL-3.0", False), ("proprietary", "CC-BY-SA-4.0", False),
+    ("proprietary", "CC-BY-4.0", True), ("No figures; all rights reserved", "GPL-3.0", False)])
 def test_other_pairs(first: str, second: str, agree: bool) -> None:
     found = conflicts([first, second])
     assert (not found) == agree
