@@ -229,3 +229,5 @@ def test_every_file_of_every_directory_that_a_command_writes_is_looked_at(
             file.write_bytes(content)
     (copy / "folds" / "fold-1" / "test.jsonl").unlink()
     assert differing(run("verify", "folds")) == {"folds/fold-1/test.jsonl": "missing"}
+    shutil.rmtree(copy / "tagger" / "fold-1")  # it had a record of its own
+    assert differing(run("verify", "tagger")) == {"tagger/fold-1": "missing"}

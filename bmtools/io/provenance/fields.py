@@ -65,6 +65,7 @@ class _Keys(TypedDict, total=False):
     steps: list[StepRecord]
     sha256: str
     files: dict[str, str]
+    outputs: list[str]
     licences: dict[str, list[str]]
     licence: str
     energy: _Energy

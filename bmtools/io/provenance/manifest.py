@@ -66,6 +66,8 @@ class Manifest:
         """
         inputs, files = dict[str, str](), described_files(directory)
         step = self.step or Step()
+        outputs = sorted(path.parent.relative_to(directory).as_posix()
+                         for path in directory.glob(f"*/{NAME}"))
         for name, digest in self.inputs.items():
             add_input(inputs, without_places(name), digest)
         content = {
@@ -74,7 +76,8 @@ class Manifest:
             "parents": dict(self.parents), "tokens_seen": self.tokens_seen,
             "wall_seconds": round(self.wall_seconds, 3), "results": dict(self.results),
             "versions": versions_used(*_PACKAGES), **step.keys(self.wall_seconds),
-            "sha256": hash_files(files), "files": files, **self._licences()}
+            "sha256": hash_files(files), "files": files,
+            **({"outputs": outputs} if outputs else {}), **self._licences()}
         step.directories.update((path.resolve(), self.parents[role])
                                 for role, path in directories(self.parents).items())
         text = json.dumps(content, indent=2, ensure_ascii=False, default=str)

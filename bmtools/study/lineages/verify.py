@@ -86,6 +86,8 @@ def _differences(node: Node, path: Path) -> Iterator[JsonObject]:
         yield _line(record_path(shown), CHANGED)
     elif claimed != node.id or (files and hash_files(files) != claimed):
         yield _line(record_path(shown), CHANGED, node.id, claimed)
+    yield from (_line(shown / name, MISSING) for name in record.get("outputs", ())
+                if not (path / name / NAME).is_file())
     if files:
         found = described_files(path)
         for name in sorted(files.keys() | found.keys()):
