@@ -23,7 +23,7 @@ LIMITS = {
     "code lines": 38_400,  # without docstrings, comments and blank lines
     "functions": 3110,  # methods and functions in functions included
     "files": 384,
-    "options": 244,  # distinct names of long options of all commands
+    "options": 245,  # distinct names of long options of all commands
     "options of one command": 45,  # of the command that has most
     "rooms": 16,
     "floors": 8,  # rooms in the longest chain of imports between rooms

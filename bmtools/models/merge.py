@@ -36,10 +36,10 @@ from bmtools.vocab.tokenizer import fingerprint, require_same_vocabulary, save_t
 _UNIMPORTANT = frozenset({"_name_or_path", "dtype", "torch_dtype", "transformers_version"})
 # Settings of tasks that change what a model predicts, or what its predictions mean.
 TASK_SETTINGS = (
-    "task", "types", "merge_types", "overlapping", "scheme", "label_pieces", "head", "head_layers",
-    "head_size", "crf", "negative", "max_length", "stride", "max_answer_tokens", "whole_words",
-    "top_k", "no_answer", "head_types", "tail_types", "directed", "within", "no_relation_label",
-    "entities", "placeholders", "markers", "pooling")
+    "task", "types", "merge_types", "overlapping", "scheme", "tags", "label_pieces", "head",
+    "head_layers", "head_size", "crf", "negative", "max_length", "stride", "max_answer_tokens",
+    "whole_words", "top_k", "no_answer", "head_types", "tail_types", "directed", "within",
+    "no_relation_label", "entities", "placeholders", "markers", "pooling")
 # Thresholds, of which each model may have chosen its own: merged as weights are.
 THRESHOLDS = ("threshold", "null_score_diff_threshold")
 

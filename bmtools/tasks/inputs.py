@@ -45,8 +45,8 @@ class Window(ModelInput):
     target: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
 
-def cut_into_windows(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str],
-                     max_length: int) -> Iterator[tuple[np.ndarray, list[Window]]]:
+def cut_into_windows(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_length: int,
+                     by_token: bool = False) -> Iterator[tuple[np.ndarray, list[Window]]]:
     """Cut texts into words and windows, in order.
 
     Windows end after a sentence where one ends in time, else between words; only a word longer
@@ -56,6 +56,7 @@ def cut_into_windows(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str],
         tokenizer: of the model.
         texts: of records.
         max_length: longest window in tokens, its two special tokens included.
+        by_token: take every token that begins a character for a word; windows stay the same.
 
     Yields:
         for each text its words, (words, 2) int64, start and end in code points; and windows that
@@ -64,10 +65,13 @@ def cut_into_windows(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str],
     for text, encoding in zip(texts, encode_texts(tokenizer, texts), strict=True):
         words, first_tokens, leads, blank_tokens = _words(text, encoding)
         ids = np.array(encoding.ids, dtype=np.int32)
+        borders = _borders(text, words, leads, len(ids), max_length - 2)
+        if by_token:
+            words, first_tokens, *_ = _words(text, encoding, by_token)
         firsts = np.array(first_tokens, dtype=np.int32)
         blanks = np.array(blank_tokens, dtype=np.int32)
         windows, start = [], 0
-        for end in _borders(text, words, leads, len(ids), max_length - 2):
+        for end in borders:
             first, after = np.searchsorted(firsts, (start, end))
             windows.append(Window(
                 ids=ids[start:end], firsts=firsts[first:after] - start,
@@ -85,11 +89,12 @@ def with_labels(windows: Sequence[Window], target: np.ndarray) -> Iterator[Windo
         start = after
 
 
-def _words(text: str, encoding: Encoding,
+def _words(text: str, encoding: Encoding, by_token: bool = False,
            ) -> tuple[list[tuple[int, int]], list[int], list[int], list[int]]:
     """Find words: spans in the text, first tokens, and first tokens with the space before them.
 
-    The last list has the tokens of white space alone.
+    The last list has the tokens of white space alone. With `by_token`, a word is a token, with
+    those that continue its last character.
 
     Words are those of the tokenizer's pre-tokenizer, as `word_ids` of transformers has them, cut
     once more at signs and between characters of unspaced scripts where a token begins there:
@@ -110,7 +115,7 @@ def _words(text: str, encoding: Encoding,
         if start == end:
             blanks.append(index)
             continue
-        if not spans or _begins(text, spans[-1][1], start, word != word_before):
+        if not spans or _begins(text, spans[-1][1], start, by_token or word != word_before):
             spans.append((start, end))
             firsts.append(index)
             leads.append(lead)

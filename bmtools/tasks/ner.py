@@ -1,4 +1,4 @@
-"""Named entity recognition: tags of words, predicted at each word's first token."""
+"""Named entity recognition: tags of words, predicted at each word's first token, or of tokens."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _SCORES = ("macro_f1", "precision", "recall", "f1", "support", "predicted", "cor
 _FAULTS = {
     "repeated": "annotated twice",
     "discontinuous": "in several parts, taken as one",
-    "unaligned": "with a border inside a word",
+    "unaligned": "with a border inside a {}",
     "overlapping": "overlapping a longer one, not tagged",
 }
 
@@ -64,7 +64,7 @@ class TaggedText(Example[Window]):
     """A record's text as windows and words.
 
     Args:
-        words: (words, 2) int64, start and end of each word in code points.
+        words: (words, 2) int64, start and end of each word, or token with a tag, in code points.
         gold: distinct annotated entities: start, end and type.
     """
 
@@ -76,7 +76,8 @@ class NerTask(Task[TaggedText, Window]):
     """Named entity recognition: a tag for each word, read at its first token.
 
     Source: Devlin et al. 2019, section 5.3: a linear layer, and a word's later tokens have no
-    label. A word has one tag, or one of each group where types may overlap.
+    label. A word has one tag, or one of each group where types may overlap. With `tags` tokens,
+    words are tokens here.
 
     Attributes:
         groups: tags of each group, by the number that a label has within it.
@@ -100,7 +101,8 @@ class NerTask(Task[TaggedText, Window]):
              reject: Reject = refuse) -> Split[TaggedText]:
         """Read records with entities; `train` determines the types.
 
-        Counts are `records`, `windows` that the model reads, `words`, distinct `entities` (the
+        Counts are `records`, `windows` that the model reads, `words` (or `tokens` that have tags
+        in their place), distinct `entities` (the
         support of all scores), `repeated` annotations of one, `discontinuous` entities (taken as
         one, with what is between their parts), `unaligned` ones (they begin or end inside a word,
         or at no word), `overlapping` ones (they share a word with a longer or earlier one, which
@@ -134,19 +136,24 @@ class NerTask(Task[TaggedText, Window]):
                 windows = [window for window in windows if len(window.firsts)]
             examples.append(replace(text, inputs=windows, gold=gold))
             counts.update(
-                records=1, windows=len(text.inputs), words=len(text.words), entities=len(gold),
-                repeated=len(own) - len(gold),
+                {"records": 1, "windows": len(text.inputs), self.config.tags: len(text.words)},
+                entities=len(gold), repeated=len(own) - len(gold),
                 discontinuous=sum(len(e.get("spans", ())) > 1 for e in own),
                 unaligned=faults["unaligned"], overlapping=faults["overlapping"],
                 reachable=len(gold & tagged))
         known = {tag.partition("-")[2] for group in self.groups for tag in group}
         of = f"of {counts['entities']} entities"
         unseen, notes = unseen_labels(types, known, f"{of} are")
-        found = [f"{counts[key]} {fault}" for key, fault in _FAULTS.items() if counts[key]]
+        unit = self.config.tags.removesuffix("s")
+        found = [f"{counts[key]} {fault.format(unit)}" for key, fault in _FAULTS.items()
+                 if counts[key]]
         if self.config.scheme == "io" and counts["reachable"] < counts["entities"]:
             found.append("neighbours of one type are one in the scheme io")
         if found:
-            notes.insert(0, f"{of}, {'; '.join(found)}; tags can give back {counts['reachable']}")
+            hint = f"; {setting('tags')} tokens can begin and end inside words" \
+                if counts["unaligned"] and unit == "word" else ""
+            notes.insert(0, f"{of}, {'; '.join(found)}; tags can give back {counts['reachable']}"
+                            f"{hint}")
         return Split(examples, {**counts, "types": dict(sorted(types.items())),
                                 "unseen_types": unseen}, notes)
 
@@ -186,7 +193,7 @@ class NerTask(Task[TaggedText, Window]):
     def encode(self, records: Sequence[Record]) -> Sequence[TaggedText]:
         """Cut texts into windows."""
         cut = cut_into_windows(self.checkpoint.tokenizer, [record["text"] for record in records],
-                               self.max_length)
+                               self.max_length, self.config.tags == "tokens")
         return [TaggedText(windows, record, words)
                 for record, (words, windows) in zip(records, cut, strict=True)]
 

@@ -66,6 +66,9 @@ class NerConfig(LabelConfig, title="Named entity recognition"):
     scheme: Scheme = option(
         "bio", "Tags of an entity's words: bio (beginning, inside), bioul (also last and unit; "
                "bilou and iobes are other names of it) or io, which joins neighbours of one type.")
+    tags: Literal["words", "tokens"] = option(
+        "words", "What has a tag: a word, or each token, so that entities may begin and end inside "
+                 "words where the tokenizer divides them.")
     label_pieces: Literal["first", "all"] = option(
         "first", "Tokens of a word that have a label in training. With the scheme bio, all adds "
                  "`subtoken_f1`, the F1 of entities as runs of tokens.")

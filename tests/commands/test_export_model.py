@@ -12,6 +12,7 @@ import bmtools.study.reports.compare_models as model_speed
 from bmtools.export.export import export_model
 from bmtools.models.settings import SpeedConfig
 from bmtools.tasks import finetune
+from bmtools.vocab.loading import load_tokenizer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -39,6 +40,28 @@ RELATED = [{"id": str(number), "text": "Il cuore pompa il sangue.",
             "entities": [{"start": 3, "end": 8, "type": "X", "id": "a"},
                          {"start": 18, "end": 24, "type": "Y", "id": "b"}],
             "relations": [{"head": "a", "tail": "b", "type": "r"}]} for number in range(2)]
+
+
+@pytest.mark.slow
+def test_a_tagger_of_tokens(run: Callable[..., Any], write_lines: Callable[..., Path],
+                            tiny_checkpoint: Path, tmp_path: Path) -> None:
+    """Its predictions have the offsets of tokens also as an exported model."""
+    text = "Il cuore pompasangue."
+    encoding = load_tokenizer(tiny_checkpoint).backend_tokenizer.encode(
+        text, add_special_tokens=False)
+    later = next(number for number, word in enumerate(encoding.word_ids[1:], 1)
+                 if word == encoding.word_ids[number - 1])
+    start, end = encoding.offsets[later]
+    inside = [{"id": number, "text": text, "entities": [
+        {"start": start, "end": end, "type": "X"}]} for number in "01"]
+    path = write_lines("records.jsonl", *inside)
+    finetune("ner", tiny_checkpoint, path, path, tmp_path / "tuned", seeds=1, epochs=40,
+             patience=40, learning_rate=3e-3, tags="tokens")
+    assert run("export", "model", tmp_path / "tuned", "-o", tmp_path / "out").code == 0
+    for name in ("tuned", "out"):
+        for record in run("predict", path, "--model", tmp_path / name).records:
+            assert [(one["start"], one["end"]) for one in record["predicted"]["entities"]] == [
+                (start, end)]
 
 
 @pytest.mark.slow

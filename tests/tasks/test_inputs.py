@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
+from unicodedata import combining
 
 import pytest
 
@@ -79,6 +80,22 @@ def test_every_token_is_seen_once(tokenizer: Any, max_length: int) -> None:
     texts = [ACCENTED * 7, "Due casi di E. coli! 患者は糖尿病です。" * 6, "x" * 90, "", "a " * 50]
     for text, found in zip(texts, cut_into_windows(tokenizer, texts, max_length), strict=True):
         assert_whole(*found, tokenizer, text, max_length)
+
+
+@pytest.mark.parametrize("max_length", [8, 13, 512])
+def test_tokens_in_place_of_words(tokenizer: Any, max_length: int) -> None:
+    """A token that shares no character has its own label; windows are those of words."""
+    for text in (ACCENTED * 5, "Due casi di E. coli! 患者は糖尿病です。" * 4, "x" * 40, ""):
+        [(words, windows)] = cut_into_windows(tokenizer, [text], max_length)
+        [(tokens, others)] = cut_into_windows(tokenizer, [text], max_length, by_token=True)
+        assert_whole(tokens, others, tokenizer, text, max_length)
+        assert [window.ids.tolist() for window in others] == [w.ids.tolist() for w in windows]
+        assert {*words[:, 0]} <= {*tokens[:, 0]} and {*words[:, 1]} <= {*tokens[:, 1]}
+        encoding = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
+        offsets = [(end - len(text[start:end].lstrip()), end) for start, end in encoding.offsets
+                   if text[start:end].strip()]
+        assert {*tokens[:, 0]} == {start for start, _ in offsets if not combining(text[start])
+                                   and not any(one < start < end for one, end in offsets)}
 
 
 def test_no_word_is_cut_that_fits(tokenizers: dict[str, Any]) -> None:

@@ -71,6 +71,26 @@ def test_borders_inside_words_are_counted(tokenizers: dict[str, Any], mention: s
     assert example.gold == {(TEXT.index(mention), TEXT.index(mention) + len(mention), "X")}
 
 
+def test_tokens_represent_entities_inside_words(tokenizers: dict[str, Any]) -> None:
+    """Translated sets join mentions and words: `CORCOR` are two genes."""
+    text = "Due casicasi e duecasi."
+    given = [{"start": start, "end": start + 4, "type": "X"} for start in (4, 8, 18)]
+    for family in ("wordpiece", "uncased", "bytes"):
+        task = make_task(tokenizers[family])
+        split = task.read("train", [Record(id="1", text=text, entities=given)])
+        assert (split.counts["reachable"], split.counts["words"]) == (0, 5)
+        assert split.notes == [
+            "of 3 entities, 3 with a border inside a word; 1 overlapping a longer one, not tagged; "
+            "tags can give back 0; tags tokens can begin and end inside words"]
+        task.config = NerConfig(tags="tokens")
+        split = task.read("train", [Record(id="1", text=text, entities=given)])
+        [example] = split.examples
+        tags = [task.labels[number] for window in example.inputs for [number] in window.target]
+        assert spans(example, tags) == [(one["start"], one["end"], "X") for one in given]
+        assert (split.counts["reachable"], split.counts["tokens"]) == (3, len(tags))
+        assert split.notes == []
+
+
 def test_the_longest_of_overlapping_entities_is_tagged(tokenizer: Any) -> None:
     whole = entity(TEXT, "diabete mellito")
     part = entity(TEXT, "mellito", "Y")

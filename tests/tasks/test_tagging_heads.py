@@ -56,12 +56,13 @@ def tune(encoder: Path, output: Path, **settings: Any) -> dict[str, Any]:
         "head_size": 32, "head_dropout": 0.1, **settings})
 
 
-def found(output: Path, batch_size: int = 32) -> list[set[tuple[int, int, str]]]:
+def found(output: Path, batch_size: int = 32,
+          texts: list[Record] = RECORDS) -> list[set[tuple[int, int, str]]]:
     predictor = Predictor(output)
     predictor.config = predictor.config.__class__(batch_size=batch_size)
     return [{(e["start"], e["end"], e["type"]) for e in r["predicted"]["entities"]}
             for r in predictor.predict([Record(id="none", text=" "),
-                                        *(r.without("entities") for r in RECORDS)])][1:]
+                                        *(r.without("entities") for r in texts)])][1:]
 
 
 @pytest.mark.parametrize("settings", [
@@ -79,6 +80,43 @@ def test_every_head_learns_and_comes_back(encoder: Path, tmp_path: Path,
     if reachable == 1:
         assert together[:12] == [{(e["start"], e["end"], e["type"]) for e in r["entities"]
                                   if e["type"] != "SIGN"} for r in RECORDS[:12]]
+
+
+def joined(number: int) -> Record:
+    """Mentions that are joined to another one or to a word, as translation leaves them."""
+    text, entities = "", []
+    for word in range(4):
+        first, second = [("asma", "insulina"), ("il", "asma"), ("due", "insulina"),
+                         ("asma", "asma"), ("febbre", "il")][(number + word * (number + 2)) % 5]
+        for part in (first, second):
+            if part in ("asma", "insulina"):
+                entities.append({"start": len(text), "end": len(text) + len(part), "type":
+                                 "DIS" if part == "asma" else "DRUG"})
+            text += part
+        text += " "
+    return Record(id=str(number), text=text.strip(), entities=entities)
+
+
+@pytest.mark.parametrize("settings", [
+    {}, {"label_pieces": "all"}, {"crf": True, "scheme": "bioul"},
+    {"head": "mlp", "learning_rate": 1e-2}], ids=str)
+def test_entities_inside_words_come_back_from_tags_of_tokens(
+        tmp_path: Path, settings: dict[str, Any]) -> None:
+    records = [joined(number) for number in range(40)]
+    tokenizer = learn_wordpiece(["asma insulina il due febbre"], 100)
+    encoder = save_random(tmp_path / "random", tokenizer)
+    given = [{(e["start"], e["end"], e["type"]) for e in r["entities"]} for r in records]
+    for tags, reachable in (("words", 0), ("tokens", sum(map(len, given)))):
+        task = NerTask(NerConfig(64, tags=tags), load_encoder(encoder, TAGGER))
+        counts = task.read("train", records).counts
+        assert (counts["reachable"], counts["entities"]) == (reachable, sum(map(len, given)))
+    summary = finetune("ner", encoder, records, records[:12], tmp_path / "tuned", seeds=1,
+                       epochs=12, patience=12, max_length=64, batch_size=4, tags="tokens",
+                       head_size=32, head_dropout=0.1, **{"learning_rate": 3e-3, **settings})
+    assert summary["dev_f1"]["mean"] == 1
+    merge([tmp_path / "tuned", tmp_path / "tuned"], tmp_path / "merged")
+    assert found(tmp_path / "tuned", texts=records) == found(
+        tmp_path / "merged", texts=records) == given
 
 
 @pytest.mark.parametrize("settings", [{}, {"crf": True, "scheme": "bioul"}], ids=str)

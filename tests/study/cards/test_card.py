@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Callable
@@ -163,10 +164,18 @@ def test_the_code_of_the_card_runs(save: Save, kind: str) -> None:
     exec(compile(code, "card", "exec"), {})
 
 
-@pytest.mark.parametrize("vocabulary", [{}, {"uncased": True}], ids=["cased", "uncased"])
-def test_a_tagger_finds_the_same_in_a_pipeline(save: Save, vocabulary: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("vocabulary", "tags", "strategy"), [
+    ({}, "words", "first"), ({"uncased": True}, "words", "first"), ({}, "tokens", "simple")])
+def test_a_tagger_finds_the_same_in_a_pipeline(save: Save, vocabulary: dict[str, Any], tags: str,
+                                               strategy: str) -> None:
     directory = save("ner", **vocabulary)
-    tagger = pipeline("token-classification", str(directory), aggregation_strategy="first")
+    manifest = json.loads((directory / "bmtools.json").read_text())
+    manifest["settings"]["tags"] = tags
+    (directory / "bmtools.json").write_text(json.dumps(manifest))
+    (directory / "README.md").unlink()
+    write_cards(directory)
+    assert f'aggregation_strategy="{strategy}")' in (directory / "README.md").read_text()
+    tagger = pipeline("token-classification", str(directory), aggregation_strategy=strategy)
     ours = predict([{"id": str(n), "text": text} for n, text in enumerate(TEXTS)], directory)
     found = [[(e["start"], e["end"], e["type"]) for e in record["predicted"]["entities"]]
              for record in ours]
