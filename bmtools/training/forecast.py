@@ -41,8 +41,8 @@ def forecast(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject
     """Time some steps of each phase and yield a forecast of the whole run; nothing is kept.
 
     The steps are real but for their learning rate, which is 0. Records are tokenized to a
-    temporary directory; nothing is written anywhere else. Keys of the forecast that are not known,
-    such as hours where several processes will share the work, are None.
+    temporary directory; nothing is written anywhere else. Keys of the forecast that are not known
+    are None. Hours of several processes are those at best, with a warning.
 
     Args:
         plan, initial, data, reject: as for `train`; the output is not touched.
@@ -118,6 +118,8 @@ class _Forecaster:
         self._speed = run.speed
         device = self._speed.device
         self._memory_limit = device.memory_bytes / (processes if device.kind == "cpu" else 1)
+        # At best: each process has a GPU, but those of a CPU share the cores that one alone used.
+        self._speed_up = 1 if device.kind == "cpu" else processes
         set_status("measuring memory")
         self._memory = [StepMemory(plan, run.trainer, phase, run.packed, processes,
                                    self._memory_limit) for phase in run.schedule.phases]
@@ -133,9 +135,11 @@ class _Forecaster:
                     "float32"] * is_emulated
         warnings += [*self._memory_warnings(), *run.schedule.unfinished_warmups()]
         if self._processes > 1:
+            times = f"{self._speed_up} times " * (self._speed_up > 1)
             warnings.append(
-                f"tokens a second are those of one process alone; {self._processes} "
-                "together were not measured, so hours and energy are left out")
+                "tokens a second are those of one process alone; hours and energy assume that the "
+                f"{self._processes} processes are {times}as fast as one, which was not measured: "
+                "expect more")
         run.trainer.steps, run.trainer.learning_rate = sys.maxsize, lambda _step: 0.0
         phases = [self._forecast_phase(number) for number in range(len(run.schedule.phases))]
         return {
@@ -156,12 +160,9 @@ class _Forecaster:
         tokens = round(sequences * tokens_per_sequence)
         run.enter(run.schedule.phase_step(sum(run.schedule.steps_per_phase[:number])))
         rate = self._measure_speed(phase, self._memory[number])
-        hours = kwh = None
-        if self._processes == 1:
-            every = self._plan.pretraining.replay_steps
-            replayed = 1 / every if every and REPLAY in run.datasets.auxiliary else 0
-            hours = tokens * (1 + replayed) / rate / 3600
-            kwh = most_energy_kwh(replace(self._speed.device, count=1), hours * 3600)
+        every = self._plan.pretraining.replay_steps
+        replayed = 1 / every if every and REPLAY in run.datasets.auxiliary else 0
+        seconds = tokens * (1 + replayed) / rate
         size = self._micro_batch_size(phase)
         return {
             "name": phase.name, "steps": steps, "tokens": tokens,
@@ -170,7 +171,8 @@ class _Forecaster:
             "memory_gib": _rounded(self._memory[number].total_bytes(size) / GIB),
             "tokens_per_second": round(rate),
             "model_flop_utilisation": _rounded(self._speed.utilisation(number, rate)),
-            "hours": _rounded(hours), "kwh": _rounded(kwh)}
+            "hours": _rounded(seconds / self._speed_up / 3600),
+            "kwh": _rounded(most_energy_kwh(replace(self._speed.device, count=1), seconds))}
 
     def _measure_speed(self, phase: Phase, memory: StepMemory) -> float:
         """Return the median of tokens a second in a phase, over some seconds.

@@ -112,16 +112,21 @@ def test_replayed_batches_take_their_time(look: Callable[..., JsonObject],
     assert phase["hours"] == pytest.approx(seconds / 3600, rel=0.01)
 
 
-def test_several_processes_are_not_guessed(look: Callable[..., JsonObject],
-                                           toy_phase: Callable[..., Phase],
-                                           machine: Callable[..., None]) -> None:
-    machine(bf16=False)
-    found = look(toy_phase(2, BatchConfig(32, 8)), processes=4)
-    assert found["phases"][0]["micro_batch_size"] == 2
-    assert found["phases"][0]["tokens_per_second"] > 0
-    assert (found["phases"][0]["hours"], found["hours"], found["kwh"]) == (None, None, None)
+@pytest.mark.parametrize(("kind", "speed"), [("cuda", 4), ("cpu", 1)])
+def test_hours_of_several_processes_are_those_at_best(
+        look: Callable[..., JsonObject], toy_phase: Callable[..., Phase],
+        machine: Callable[..., None], kind: str, speed: int) -> None:
+    """GPUs add up, processes of a CPU share its cores."""
+    machine(kind=kind, watts=400, bf16=False)
+    found = look(toy_phase(200, BatchConfig(32, 8)), processes=4)
+    [phase] = found["phases"]
+    assert phase["micro_batch_size"] == 2
+    hours = phase["tokens"] / phase["tokens_per_second"] / 3600
+    assert phase["hours"] == found["hours"] == pytest.approx(hours / speed, rel=0.01)
+    assert found["kwh"] == pytest.approx(0.4 * hours, rel=0.01)
     [warning] = found["warnings"]
-    assert "4 together were not measured" in warning
+    times = {1: "", 4: "4 times "}[speed]
+    assert f"the 4 processes are {times}as fast as one, which was not measured" in warning
     with pytest.raises(BmtoolsError, match="found 8, expected a multiple of the 3 processes"):
         look(toy_phase(2, BatchConfig(32, 8)), processes=3)
 

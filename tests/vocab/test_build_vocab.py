@@ -34,7 +34,7 @@ def test_a_vocabulary_is_built_compared_and_extended_in_a_line_each(tmp_path: Pa
         bmtools.vocab.build_vocab(RECORDS, sise=100)
     more = VocabularyConfig(size=len(built.tokenizer) + 100, allow_fewer=True)
     larger = bmtools.vocab.build_vocab([{"text": "aritmia, aritmia ventricolare"}] * 9, more,
-                                       extend=tmp_path / "tok")
+                                       extend=str(tmp_path / "tok"))
     assert larger.results["kept_tokens"] == len(built.tokenizer) < len(larger.tokenizer)
     lines = list(bmtools.vocab.compare_vocab({"old": tmp_path / "tok"}, RECORDS))
     assert [line["scope"] for line in lines] == ["text"]
