@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 LIMITS = {
-    "code lines": 38_400,  # without docstrings, comments and blank lines
-    "functions": 3110,  # methods and functions in functions included
+    "code lines": 38_700,  # without docstrings, comments and blank lines
+    "functions": 3150,  # methods and functions in functions included
     "files": 384,
     "options": 245,  # distinct names of long options of all commands
     "options of one command": 45,  # of the command that has most
