@@ -223,7 +223,8 @@ class XmlAccount:
                 self._add(child, inner, name, behind, None)
             else:
                 self._add(child, inner, name, found, behind)
-            found.append(tail)
+            is_numerator = path[-1] == "mfrac" and len(element) == 2 and child is element[0]
+            found += [Piece(place, "/" * is_numerator, is_added=True), tail]
         if begins:
             found += behind or ()
 

@@ -195,11 +195,15 @@ def _released(parser: etree.XMLPullParser, tags: Collection[str]) -> Iterator[El
 
 
 def raise_exponents(root: Element) -> None:
-    """Write exponents behind numbers in characters of their own, `10⁶`, in all of an element.
+    """Write exponents behind numbers in characters of their own, `10⁶`, and fractions as `1/2`.
 
     As plain digits they would change the number: `10<sup>6</sup>` would become 106.
     """
-    for sup in root.iter("sup"):
+    for fraction in root.iter("{*}mfrac"):
+        if len(fraction) == 2:
+            fraction[0].tail = "/"
+    powers = (power[1] for power in root.iter("{*}msup") if len(power) == 2)
+    for sup in chain(root.iter("sup"), powers):
         exponent, before = (sup.text or "").strip(), sup.getprevious()
         outer = sup.getparent()
         text = (outer.text if outer is not None else "") if before is None else \

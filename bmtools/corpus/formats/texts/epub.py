@@ -43,7 +43,8 @@ _BLOCKS = frozenset((
     "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6",
     "header", "hr", "li", "main", "nav", "ol", "p", "pre", "section", "table", "td", "th", "tr",
     "ul"))
-_LEFT_OUT = frozenset(("head", "math", "script", "style", "svg", "template"))
+_LEFT_OUT = frozenset((
+    "annotation", "annotation-xml", "head", "script", "style", "svg", "template"))
 _HEADINGS = frozenset(("h1", "h2", "h3"))
 _YEAR = re.compile(r"\d{4}")
 
@@ -53,7 +54,7 @@ def epub_records(names: Iterable[str], tally: Tally, folder: str = "") -> Iterat
     """Yield a record for every book, with its text in paragraphs, one a line.
 
     `meta.sections` has the files of the book with their offsets, by their first headings. Tables
-    of contents (`nav`) are left out, as are formulas, and files that the order of reading lacks.
+    of contents (`nav`) are left out, as are files that the order of reading lacks.
 
     Args:
         names: EPUB files, folders or archives of such; `-` for stdin.

@@ -42,6 +42,11 @@ _Packing = Literal["all", "transfer", "none"]  # that is undone, most first
 _BEFORE_TAGS = b"\xef\xbb\xbf \t\r\n"
 _WHITE = re.compile(r"[ \t\r\n\f]+")
 _ENDS_OF_LINES = re.compile(r"(?<![ \t])[ \t]+$|^ (?=\S)|(?<=^- ) +", re.MULTILINE)
+_LONGEST_NOTICE = 300  # characters
+_NEEDS_SCRIPT = re.compile(
+    r"\b(abilit|activ|aktiv|allow|attiv|enabl|habilit|need|requi|support|turn|us)\w*\W+(\w+\W+){0,6}"
+    r"javascript|javascript\W+(\w+\W+){0,6}(de|des|dis)?(abilit|abled|activ|aktiv|attiv|enabl|habilit"
+    r"|requi)", re.IGNORECASE)
 _LICENCE_LINK = re.compile(r"""<link\b(?=[^>]{0,500}\brel=["']?license)[^>]{0,500}>""",
                            re.IGNORECASE)
 
@@ -113,21 +118,59 @@ def page(content: bytes, counts: Counter[str], charset: str | None = None,
     html = decoded(content, charset, counts)
     trafilatura = _trafilatura()
     tree = trafilatura.load_html(html)
+    found, repeated = None, Counter[str]()
     if tree is not None:
         raise_exponents(tree)
-    found = None if tree is None else trafilatura.bare_extraction(
-        _with_single_blanks(tree), url=url, include_comments=False, with_metadata=True,
-        date_extraction_params={"extensive_search": False})
+        repeated = _prepare(_with_single_blanks(tree), counts)
+        found = trafilatura.bare_extraction(
+            tree, url=url, include_comments=False, with_metadata=True,
+            date_extraction_params={"extensive_search": False})
     text = _ENDS_OF_LINES.sub("", found.text or "").strip() if found else ""
     if not found or not text:
         counts["pages without a main text left out"] += 1
         return None
+    if len(text) < _LONGEST_NOTICE and _NEEDS_SCRIPT.search(text):
+        counts["pages that need JavaScript to show their text left out"] += 1
+        return None
+    kept = Counter(text.split("\n"))
+    if again := sum(times - kept[one] for one, times in repeated.items() if 0 < kept[one] < times):
+        counts["repeated paragraphs left out"] += again
     language = _LANG.search(html)
     date, stated, link = found.date or "", found.license or "", _LICENCE_LINK.search(html)
     meta = filled(url=url or found.url, date=date, year=int(date[:4]) if date else 0,
                   author=found.author)
     return filled(title=found.title, text=text, lang=language and two_letters(language[1].lower()),
                   licence=licence_name(link[0] if link else "", stated) or stated, meta=meta)
+
+
+def _prepare(tree: HtmlElement, counts: Counter[str]) -> Counter[str]:
+    """Make elements of a main text that trafilatura leaves out such as it takes.
+
+    These are captions, and the listings in their figures, formulas without TeX, dates, quotations.
+
+    Args:
+        tree: changed in place.
+        counts: counts asides of articles, which are left out.
+
+    Returns:
+        the paragraphs that come more than once, of which it may keep one, and how often they come.
+    """
+    for caption in tree.xpath("//figure//figcaption[normalize-space()]"):
+        for element in (caption, *caption.iterancestors("figure")):
+            element.attrib.clear()  # trafilatura leaves out what has the class of a caption
+            element.tag = "div" if element.tag == "figure" else "p"
+    for formula in [*tree.iter("math")]:
+        text = "".join(formula.itertext()).strip()
+        if text and not formula.get("alttext") and not formula.xpath(".//annotation"):
+            formula.tag = "p" if formula.get("display") == "block" else "span"
+            formula.clear(keep_tail=True)
+            formula.text = text
+    for element in tree.xpath("//p//time | //li//time | //td//time | //dd//time | //q"):
+        element.tag = "span"
+    if asides := tree.xpath("//article//aside[normalize-space()]|//main//aside[normalize-space()]"):
+        counts["asides of articles left out"] += len(asides)
+    found = Counter(" ".join(one.text_content().split()) for one in tree.iter("p"))
+    return Counter({text: times for text, times in found.items() if text and times > 1})
 
 
 def _with_single_blanks(tree: HtmlElement) -> HtmlElement:

@@ -54,6 +54,13 @@ def test_an_exponent_stays_one(write) -> None:
     assert book["text"] == "2x10⁶ U, 10⁻³, in 20106, m2"
 
 
+def test_formulas_are_kept_without_their_tex(write) -> None:
+    formula = ("<math><semantics><mrow><mi>p</mi><mo>&lt;</mo><mn>0.05</mn></mrow>"
+               '<annotation encoding="application/x-tex">p&lt;0.05</annotation></semantics></math>')
+    book, = epub_records([write(epub({"a": f"<p>Equation {formula} holds.</p>"}))])
+    assert book["text"] == "Equation p<0.05 holds."
+
+
 def test_what_is_left_out_is_counted(write) -> None:
     counts: Counter[str] = Counter()
     content = epub({"a": "<p>x</p>", "toc": "y", "c": "z"}, spine=["a", "toc", "absent", "c"])

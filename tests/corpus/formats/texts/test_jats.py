@@ -143,6 +143,13 @@ def test_every_character_is_accounted_for(write, config: JatsConfig) -> None:
     assert read(write(ARTICLE), config)
 
 
+def test_a_fraction_and_a_power_of_mathml_stay_such(write) -> None:
+    formula = ("<mml:mfrac><mml:mn>1</mml:mn><mml:mn>2</mml:mn></mml:mfrac>·<mml:msup><mml:mn>10"
+               "</mml:mn><mml:mn>6</mml:mn></mml:msup>")
+    article = one(write(ARTICLE.replace("<mml:mi>x</mml:mi>", formula)))
+    assert "where 1/2·10⁶ is" in article["text"]
+
+
 def test_classes_of_what_is_left_out(write) -> None:
     path, counts, config = write(ARTICLE), Counter[str](), JatsConfig()
     list(jats_account(jats_records([path], config), path, counts, config))

@@ -42,6 +42,44 @@ def test_an_exponent_stays_one(write) -> None:
     assert page["text"].endswith("Dose 10⁶ della voce.")
 
 
+@pytest.mark.parametrize(("body", "expected"), [
+    ("<p>Equation <math><mi>p</mi><mo>&lt;</mo><mn>0.05</mn></math> holds.</p>",
+     "Equation p<0.05 holds."),
+    ("<p>A <math><mfrac><mn>1</mn><mn>2</mn></mfrac></math> of <math><msup><mn>10</mn><mn>6</mn>"
+     "</msup></math></p>", "A 1/2 of 10⁶"),
+    ('<p>Area <math alttext="x^2"><mi>x</mi></math>.</p>', "Area \\(x^2\\)."),
+    ('<math display="block"><mi>E</mi><mo>=</mo><mi>m</mi></math>', "E=m"),
+    ('<figure><img alt="x"><figcaption class="wp-caption-text">Figure 1. The chest.</figcaption>'
+     "</figure>", "Figure 1. The chest."),
+    ("<figure><pre>WBC  9\n</pre><figcaption>Lab values.</figcaption></figure>",
+     "WBC  9\nLab values."),
+    ("<p>On <time>5 March</time> he was <q>well</q> again.</p>", "On 5 March he was well again.")])
+def test_parts_of_a_main_text_are_kept(write, body: str, expected: str) -> None:
+    page, = html_records([write(PAGE.replace("<p>Fine", f"{body}<p>Fine").encode())])
+    assert page["text"].split("\n", 2)[2] == f"{expected}\nFine della voce."
+
+
+def test_asides_and_repeated_paragraphs_are_counted(write) -> None:
+    counts: Counter[str] = Counter()
+    body = "<aside>Key points</aside>" + f"<p>{SENTENCE * 2}</p>" * 3
+    name = write(PAGE.replace("<p>Fine", f"{body}<p>Fine").encode())
+    page, = html_records([name], counts=counts)
+    assert page["text"].count(SENTENCE.strip()) == 7
+    assert counts == {"asides of articles left out": 1, "repeated paragraphs left out": 2}
+
+
+@pytest.mark.parametrize("body", [
+    "<noscript>You need to enable JavaScript to run this app.</noscript><div id=root></div>",
+    "<h1>Just a moment...</h1><p>Enable JavaScript and cookies to continue</p>",
+    "<p>Per visualizzare questa pagina è necessario attivare JavaScript.</p>",
+    "<p>JavaScript ist in Ihrem Browser deaktiviert.</p>"])
+def test_a_page_that_needs_javascript_is_left_out(write, body: str) -> None:
+    counts: Counter[str] = Counter()
+    page = f'<html><meta charset="utf-8"><body>{body}</body></html>'
+    assert list(html_records([write(page.encode())], counts=counts)) == []
+    assert counts == {"pages that need JavaScript to show their text left out": 1}
+
+
 @pytest.mark.parametrize(("charset", "encoding"), [
     ("utf-8", "utf-8"), ("iso-8859-1", "cp1252"), ("iso-8859-1", "utf-8"), ("wrong", "cp1252"),
     ("punycode", "utf-8"), ("utf-8", "utf-16"), ("x", "utf-8-sig")])
