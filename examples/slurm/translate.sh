@@ -2,8 +2,9 @@
 # Translates a corpus in a job array: each task takes a part of it, and is queued again when its time is up.
 #
 #   sbatch examples/slurm/translate.sh corpus.jsonl.zst nllb italian
-#   for i in $(seq 64); do cat italian/part-$i.jsonl; done > italian.jsonl
+#   cat italian/part-{1..64}.jsonl > italian.partial && mv italian.partial italian.jsonl
 #
+# If parts are missing, the last line names them, fails and leaves italian.jsonl as it is.
 # Parts that are there are left alone, so the same line, or sbatch --array=7,12 ..., does again what failed.
 #SBATCH --job-name=translate
 #SBATCH --array=1-64

@@ -73,6 +73,30 @@ def test_parts_that_were_stopped_make_the_whole_translation(
     assert all(part.stat().st_size for part in parts)
 
 
+def test_parts_that_are_missing_are_named_and_make_no_corpus(tmp_path: Path) -> None:
+    """Run the line of the example that joins the parts."""
+    [line] = re.findall(r"^#   (.*italian\.jsonl)$", (EXAMPLES / "slurm/translate.sh").read_text(),
+                        re.MULTILINE)
+
+    def join() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True,
+                              check=False)
+
+    parts = [tmp_path / "italian" / f"part-{number}.jsonl" for number in range(1, 65)]
+    parts[0].parent.mkdir()
+    for part in parts:
+        part.write_text(f"{part.name}\n")
+    for number in (6, 40):
+        parts[number].unlink()
+    failed = join()
+    assert failed.returncode != 0 and not (tmp_path / "italian.jsonl").exists()
+    assert re.findall(r"part-(\d+)", failed.stderr) == ["7", "41"]
+    for number in (6, 40):
+        parts[number].write_text(f"{parts[number].name}\n")
+    assert join().returncode == 0
+    assert (tmp_path / "italian.jsonl").read_text().split() == [part.name for part in parts]
+
+
 @pytest.mark.slow
 def test_a_run_of_several_nodes_that_was_stopped_ends_as_one_that_was_not(
         submit: Submit, corpus: Path, run: Any, tmp_path: Path) -> None:
