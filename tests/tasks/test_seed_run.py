@@ -142,7 +142,7 @@ def folds(tmp_path: Path) -> Path:
     path = tmp_path / "all.jsonl"
     path.write_text("".join(f"{json.dumps(record)}\n" for record in TRAIN))
     write_split(RecordReader([str(path)]), tmp_path / "folds",
-                SplitConfig(folds=3, stratify="label"))
+                SplitConfig(folds=3, stratify="label", together="documents"))
     return tmp_path / "folds"
 
 
