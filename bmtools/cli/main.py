@@ -156,7 +156,8 @@ def run() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 wrong data, 2 wrong usage, 128 + signal if ended.
 
-    75 means that a run was stopped by a signal or its budget, saved its state and can be resumed.
+    3 means that a score is beyond its bound. 75 means that a run was stopped by a signal or its
+    budget, saved its state and can be resumed.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     code = 0
@@ -167,7 +168,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 bmtools.main(args=arguments, prog_name="bmtools")
             _check_encoding(arguments)
             # click's own `main` exits with 1 when a pipe closes.
-            with bmtools.make_context("bmtools", arguments) as context:
+            with bmtools.make_context("bmtools", [*arguments]) as context:  # which empties them
                 bmtools.invoke(context)
         sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as no_arguments:

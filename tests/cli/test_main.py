@@ -43,11 +43,12 @@ def test_traceback_shows_where_an_error_arose(shell, tmp_path: Path) -> None:
     bad = tmp_path / "bad.jsonl"
     bad.write_text("{}\n")
     arguments = ("build-vocab", bad, "-o", tmp_path / "v")
-    short, full = shell(*arguments), shell(*arguments, "--traceback")
+    short, full, before = (shell(*all) for all in (
+        arguments, (*arguments, "--traceback"), ("--traceback", *arguments)))
     assert short.code == 1
     assert short.err == (f"bmtools: {bad}:1: key 'id' is missing; type bmtools import jsonl --help "
                          "for records under other keys\n")
-    assert "Traceback" in full.err
+    assert "Traceback" in full.err and "Traceback" in before.err
 
 
 def test_environment_config_and_command_line_in_that_order(run, tmp_path: Path, write_lines,

@@ -114,8 +114,8 @@ def test_other_maskings_of_the_same_number_are_no_bar(
     [line], [second], [third] = (run("score-mrr", "--model", model, one).records
                                  for one in (path, other, order))
     assert line["data"] == third["data"] != second["data"]
-    for earlier, code in ((line, 0), (third, 0), (second, 1)):
-        bar = write_lines("bar.jsonl", {**earlier, "mrr": 0.1})
+    for earlier, mrr, code in ((line, 0.1, 0), (third, 0.1, 0), (line, 0.9, 3), (second, 0.1, 1)):
+        bar = write_lines("bar.jsonl", {**earlier, "mrr": mrr})
         outcome = run("score-mrr", "--model", model, path, "--fail-below-baseline", bar)
         assert outcome.code == code
     assert outcome.err == (
@@ -138,6 +138,9 @@ def test_frequencies_are_the_bar(
     outcome = run("score-mrr", "--model", model, path, "--fail-below-baseline", rich)
     # `cuore` first and `batte` second: (1 + 1/2) / 4 equals what the model reaches.
     assert outcome.code == 0
+    first = write_lines("first.jsonl", MASKINGS[0])  # the model has its word second
+    outcome = run("score-mrr", "--model", model, first, "--fail-below-baseline", rich)
+    assert (outcome.code, [line["mrr"] for line in outcome.records]) == (3, [0.5, 1])
     outcome = run("score-mrr", "--model", model, path, "--fail-below-baseline", rich, "--baseline",
                   poor)
     assert outcome.code == 2
