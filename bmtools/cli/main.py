@@ -39,7 +39,7 @@ COMMANDS = {
     "dedup": "Leave out duplicates and near duplicates of records, by their texts.",
     "sample": "Choose records at random by size, words, number or share.",
     "mix": "Mix corpora into one by weights, and shuffle it.",
-    "split": "Split records into train, dev and test or folds, by document.",
+    "split": "Split records into train, dev and test or folds, by document and text.",
     "describe": "Describe corpora and sets: sizes, lengths, origins, words, topics, labels.",
     "build-vocab": "Train a tokenizer, or extend one, and write its directory.",
     "compare-vocab": "Compare how vocabularies split text, entities and terms.",
