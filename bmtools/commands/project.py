@@ -112,5 +112,6 @@ def _fit(step: CommandStep, records: RecordReader, gold: RecordReader, config: P
     with new_file(path) as stream:
         stream.write(msgspec.json.format(msgspec.json.encode(calibration), indent=1) + b"\n")
     error = "" if calibration.error is None else \
-        f", expected calibration error {calibration.error:.4f} on sets left out"
+        (f"; expected calibration error within sentences {calibration.error:.4f} in the worst set "
+         "left out")
     finish(step, f"calibrated on {count_of(calibration.spans, 'spans')} to {path}{error}")

@@ -39,6 +39,7 @@ _LETTERS = 12  # at which spellings are compared
 _STEP = 4  # words by which the sizes of sentences that are computed together may differ
 _MOST_CELLS = 1_000_000
 _LEAST_GAIN = 1e-6
+_LEAST_LINK = 1e-3  # of a word, below which its links say little
 MOST_WORD_PAIRS = 1_000_000  # of a pair: a thousand words on both sides, as a sentence never has
 
 
@@ -85,14 +86,17 @@ def best_span(links: Array, inside: Array, weights: Array,
         weights: (target words,) how much each counts.
         targets: start and end of each target word.
     """
-    into = links[inside].sum(axis=0) * weights
-    elsewhere = links[~inside].sum(axis=0) * weights
+    into, elsewhere = links[inside].sum(axis=0), links[~inside].sum(axis=0)
+    shares = [0, *(into / (into + elsewhere + _LEAST_LINK)), 0]
+    into, elsewhere = into * weights, elsewhere * weights
     first, stop = best_run(into - elsewhere, _LEAST_GAIN)
     if first == stop:
         return None
+    edge = min(shares[first + 1] - shares[first], shares[stop] - shares[stop + 1])
     linked = into[first:stop].sum()
     purity = linked / (linked + elsewhere[first:stop].sum())
-    return Projection(targets[first][0], targets[stop - 1][1], float(purity * linked / into.sum()))
+    return Projection(targets[first][0], targets[stop - 1][1], float(purity * linked / into.sum()),
+                      edge=float(edge))
 
 
 class Cells:

@@ -10,7 +10,8 @@ from pathlib import Path
 import msgspec
 
 from bmtools.errors import DataError
-from bmtools.translation.projection.pairs import Projection, SentencePair
+from bmtools.translation.projection.edges import CLAUSE, Sentence
+from bmtools.translation.projection.pairs import Projection, SentencePair, Span
 
 # Precisions of methods that a calibration does not know: measured with Apertium, English to
 # Italian; 0.7 is a guess for the others.
@@ -19,12 +20,15 @@ _UNKNOWN = 0.7
 Candidates = Mapping[str, Projection | None]
 """What each method found for a span."""
 SHIPPED = Path(__file__).with_name("confidence.json")
+_CONNECTIVE = 4  # words up to the comma of "However," or "In this study,"
 _LEAST = 0.01  # below which scores, and their distance from 1, do not differ
+WHOLE = "whole sentence"
+"""Feature of spans that cover all words of their sentence."""
 Features = dict[str, float]
 
 
 class Calibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Logistic regression of whether a span is right.
+    """Logistic regression of whether a span within its sentence is right.
 
     Args:
         origin: gold that it was fitted on.
@@ -32,7 +36,11 @@ class Calibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         weights: of the features.
         precisions: share of each method's own spans that are right; weights of the vote.
         spans: number of gold spans.
-        error: expected calibration error, each set left out in turn; None for a single set.
+        error: largest one of `errors`; None for a single set.
+        errors: expected calibration error of spans within their sentence by set, which was left out
+            of the fit.
+        whole: share of the whole sentences that are right; None if there were none, or in a file of
+            an earlier version, whose regression is for them as well.
     """
 
     origin: str
@@ -41,9 +49,13 @@ class Calibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     precisions: dict[str, float]
     spans: int
     error: float | None = None
+    errors: dict[str, float] = {}
+    whole: float | None = None
 
     def confidence(self, features: Mapping[str, float]) -> float:
         """Return the probability that a span with these features is right."""
+        if self.whole is not None and features.get(WHOLE):
+            return self.whole
         odds = self.intercept + sum(self.weights.get(name, 0) * value
                                     for name, value in features.items())
         return 1 / (1 + exp(-max(-30, min(30, odds))))
@@ -61,17 +73,20 @@ def read_calibration(path: Path = SHIPPED) -> Calibration:
         raise DataError(f"{path}: {error}; expected a calibration of projection") from error
 
 
-def features(pair: SentencePair, number: int, found: Vote) -> Features:
+def features(pair: SentencePair, number: int, found: Vote,
+             languages: tuple[str, str] = ("", "")) -> Features:
     """Describe a projected span by what tells right ones from wrong ones.
 
     Args:
         pair: its sentences.
         number: of the span in the pair.
         found: its place, which there must be.
+        languages: ISO 639-1 codes of the sentences; empty if they are not known.
 
     Returns:
-        log-odds of the scores of methods that chose the place; agreement and overlap of the others;
-        how far its length is from the expected one; its size; whether rules changed it.
+        log-odds of the scores of methods that chose the place, and of the links at its edges;
+        agreement and overlap of the others; how far its length is from the expected one; its size;
+        whether rules changed it, whether it is the whole sentence, and what is before it.
     """
     place = found.place
     assert place is not None
@@ -85,11 +100,29 @@ def features(pair: SentencePair, number: int, found: Vote) -> Features:
             "against": float(len(others) - len(same)),
             "overlap": sum(overlap(place, one) for one in others) / len(others),
             "length": abs(log((place.end - place.start) / max(1.0, expected))),
-            "words": log(1 + words), "short": float(words <= 1),
+            "words": log(1 + words), "short": float(words <= 1), "clause": float(words >= CLAUSE),
             "rules": float(place.is_mended),
+            WHOLE: float(not any(map(str.isalnum, pair.source[:start] + pair.source[end:]))),
+            **_before(pair, (start, end), place, languages),
+            **{f"{name} edge": _log_odds(one.edge) for name, one in found.candidates.items()
+               if one is not None and one.edge is not None},
             **{f"{name}": 1.0 for name, _ in same},
-            **{f"{name} score": log((one.score + _LEAST) / (1 - one.score + _LEAST))
-               for name, one in same}}
+            **{f"{name} score": _log_odds(one.score) for name, one in same}}
+
+
+def _before(pair: SentencePair, span: Span, place: Projection,
+            languages: tuple[str, str]) -> Features:
+    """Return whether one side alone has a function word before, and whether a connective is."""
+    source, target = (Sentence(text, language) for text, language in
+                      zip((pair.source, pair.target), languages, strict=True))
+    first, other = source.range_of(*span)[0], target.range_of(place.start, place.end)[0]
+    return {"function word": float(source.is_function(first - 1) != target.is_function(other - 1)),
+            "connective": float(0 < first <= _CONNECTIVE and source.words[first - 1] == ",")}
+
+
+def _log_odds(share: float) -> float:
+    share = max(0.0, min(1.0, share))
+    return log((share + _LEAST) / (1 - share + _LEAST))
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,14 @@ from bmtools.translation.function_words import function_words
 from bmtools.translation.projection.links import plain_words, word_spans
 from bmtools.translation.projection.pairs import Projection, SentencePair
 
-_CLAUSE = 8  # words, from which on a span is taken for a clause, whose subject has its article
+CLAUSE = 8
+"""Words from which on a span is taken for a clause, whose subject has its article."""
 _FUNCTIONS = ("determiners", "prepositions", "conjunctions", "pronouns")
 _STOPS = frozenset(".,;:!?")
 _BRACKETS = {"(": ")", "[": "]", "{": "}", "«": "»", "“": "”"}
 
 
-class _Sentence:
+class Sentence:
     """Words of a sentence.
 
     Args:
@@ -24,6 +25,7 @@ class _Sentence:
         language: its ISO 639-1 code; empty if it is not known.
 
     Attributes:
+        text: the sentence.
         words: in lower case, without the apostrophe of an elision; acronyms, which may be spelled
             like a function word, as they are.
         spans: start and end of each.
@@ -31,7 +33,7 @@ class _Sentence:
     """
 
     def __init__(self, text: str, language: str) -> None:
-        self.spans = word_spans(text)
+        self.text, self.spans = text, word_spans(text)
         self.words = [text[start:end] if len(plain) > 1 and text[start:end].isupper() else plain
                       for (start, end), plain in zip(self.spans, plain_words(text), strict=True)]
         self.kinds = function_words(language)
@@ -63,8 +65,8 @@ class _Span:
     The source is never changed; `is_mended` says whether the target was.
     """
 
-    source: _Sentence
-    target: _Sentence
+    source: Sentence
+    target: Sentence
     a: int
     b: int
     c: int
@@ -75,7 +77,7 @@ class _Span:
     def is_clause(self) -> bool:
         """Whether the span looks like more than a name: a long one, a stop or a verb say so."""
         words = [at for at in range(self.a, self.b) if not self.source.is_sign(at)]
-        return len(words) >= _CLAUSE or self.source.words[self.b - 1] in _STOPS \
+        return len(words) >= CLAUSE or self.source.words[self.b - 1] in _STOPS \
             or any(self.source.has(at, "auxiliaries") for at in words)
 
 
@@ -89,12 +91,12 @@ def mend_edges(pair: SentencePair, found: Sequence[Projection | None], source_la
         source_lang: language of the source, ISO 639-1; empty if it is not known.
         target_lang: of the translation.
     """
-    source, target = _Sentence(pair.source, source_lang), _Sentence(pair.target, target_lang)
+    source, target = Sentence(pair.source, source_lang), Sentence(pair.target, target_lang)
     spans = [None if one is None else
              _Span(source, target, *source.range_of(start, end),
                    *target.range_of(one.start, one.end))
              for (start, end), one in zip(pair.spans, found, strict=True)]
-    for rule in (_cover_sentence, _reach_start, _cut_loose_end, _cut_loose_start,
+    for rule in (_cover_sentence, _reach_start, _cut_auxiliary, _cut_loose_end, _cut_loose_start,
                  _adjust_determiner, _adjust_punctuation, _close_brackets):
         for span in filter(None, spans):
             if span.a < span.b and span.c < span.d:
@@ -120,6 +122,14 @@ def _reach_start(span: _Span) -> None:
     if span.is_clause and all(map(span.source.is_sign, range(span.a))) and all(
             span.target.is_sign(at) or span.target.is_function(at) for at in before):
         span.c = 0
+
+
+def _cut_auxiliary(span: _Span) -> None:
+    """Leave out an auxiliary at the end of a name; a capital letter is none."""
+    target = span.target
+    while not span.is_clause and span.c < span.d - 1 and target.has(span.d - 1, "auxiliaries") \
+            and not target.text[slice(*target.spans[span.d - 1])].isupper():
+        span.d -= 1
 
 
 def _cut_loose_end(span: _Span) -> None:

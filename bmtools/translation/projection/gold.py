@@ -14,6 +14,7 @@ from bmtools.errors import DataError, Reject, refuse, setting
 from bmtools.io.jsonl import as_records
 from bmtools.records import JsonObject
 from bmtools.translation.projection.confidence import (
+    WHOLE,
     Calibration,
     Features,
     features,
@@ -41,12 +42,10 @@ def calibrate(sources: str | PathLike[str] | Iterable[JsonObject],
               reject: Reject = refuse) -> Calibration:
     """Calibrate the confidence on gold.
 
-    Gold whose spans are all of whole words between white space, as token tags give them, is
-    compared by such words; a file is a set.
-
     Args:
         sources: files, records or dictionaries with annotations.
-        gold: their translations with the same annotations, in the same order or under the same ids.
+        gold: their translations with the same annotations, in the same order or under the same ids;
+            a file is a set.
         config: methods.
         engine: that translates what methods ask for.
         reject: receives records that cannot be projected.
@@ -55,8 +54,26 @@ def calibrate(sources: str | PathLike[str] | Iterable[JsonObject],
         DataError: no record has as many annotations as its translation.
     """
     config = config or ProjectionConfig()
-    documents = [pair_document(*pair) for pair in pair_records(
-        as_records(sources, reject), as_records(gold, reject), reject, config.pairing)]
+    samples, precisions = gold_samples([pair_document(*pair) for pair in pair_records(
+        as_records(sources, reject), as_records(gold, reject), reject, config.pairing)],
+        config, engine)
+    if not samples:
+        raise DataError("found no annotation in both a record and its translation, expected gold; "
+                        f"leave out {setting('fit_confidence')} to project")
+    return fit_calibration(samples, {**read_calibration().precisions, **precisions},
+                           ", ".join(sorted({name for name, *_ in samples})))
+
+
+def gold_samples(documents: Sequence[DocumentPair], config: ProjectionConfig,
+                 engine: EngineConfig | None = None) -> tuple[list[Sample], dict[str, float]]:
+    """Project onto gold, and compare.
+
+    Gold whose spans are all of whole words between white space, as token tags give them, is
+    compared by such words.
+
+    Returns:
+        the spans that have a place, and the precision of each method.
+    """
     # Sets whose gold spans are all of whole words.
     by_words = {_set_of(document) for document in documents} - {
         _set_of(document) for document in documents
@@ -77,14 +94,9 @@ def calibrate(sources: str | PathLike[str] | Iterable[JsonObject],
                 if method:
                     right[method].append(is_right)
                 else:
-                    samples.append((name, features(document.pairs[at], number, own), is_right))
-    if not samples:
-        raise DataError("found no annotation in both a record and its translation, expected gold; "
-                        f"leave out {setting('fit_confidence')} to project")
-    # Two spans more, of which one is right, keep a method without errors from certainty.
-    precisions = {name: (sum(good) + 1) / (len(good) + 2) for name, good in right.items()}
-    return fit_calibration(samples, {**read_calibration().precisions, **precisions},
-                           ", ".join(sorted({name for name, *_ in samples})))
+                    samples.append((name, features(document.pairs[at], number, own,
+                                                   document.languages), is_right))
+    return samples, {name: _smoothed(good) for name, good in right.items()}
 
 
 def _set_of(document: DocumentPair) -> str:
@@ -114,7 +126,7 @@ def _whole_words(text: str, span: Span) -> Span:
     return (words[0][0], words[-1][1]) if words else span
 
 
-def fit_calibration(samples: Sequence[tuple[str, Features, bool]],
+def fit_calibration(samples: Sequence[Sample],
                     precisions: Mapping[str, float], origin: str) -> Calibration:
     """Fit a calibration to spans whose rightness is known.
 
@@ -123,31 +135,39 @@ def fit_calibration(samples: Sequence[tuple[str, Features, bool]],
         precisions: of the methods.
         origin: of the gold, for people.
     """
-    sets = sorted({name for name, *_ in samples})
-    found = []
+    whole = [right for _, values, right in samples if values.get(WHOLE)]
+    within = [one for one in samples if not one[1].get(WHOLE)] or samples
+    sets = sorted({name for name, *_ in within})
+    found: dict[str, list[tuple[float, bool]]] = {}
     for left_out in sets if len(sets) > 1 else ():
-        model = _fit([one for one in samples if one[0] != left_out], precisions, origin)
-        found += [(model.confidence(values), right) for name, values, right in samples
-                  if name == left_out]
-    fitted = _fit(samples, precisions, origin)
+        model = _fit([one for one in within if one[0] != left_out])
+        found[left_out] = [(model.confidence(values), right) for name, values, right in within
+                           if name == left_out]
+    errors = {name: round(calibration_error(own), 4) for name, own in found.items()}
     return msgspec.structs.replace(
-        fitted, error=round(calibration_error(found), 4) if found else None)
+        _fit(within), origin=origin, spans=len(samples), errors=errors,
+        precisions={name: round(value, 4) for name, value in precisions.items()},
+        error=max(errors.values(), default=None),
+        whole=_smoothed(whole) if whole else None)
 
 
-def _fit(samples: Sequence[tuple[str, Features, bool]], precisions: Mapping[str, float],
-         origin: str) -> Calibration:
+def _smoothed(right: Sequence[bool]) -> float:
+    """Return the share of right spans; a right and a wrong one more keep it from certainty."""
+    return round((sum(right) + 1) / (len(right) + 2), 4)
+
+
+def _fit(samples: Sequence[Sample]) -> Calibration:
     """Fit the regression, with one right and one wrong span more, so that no odds are endless."""
     from sklearn.linear_model import LogisticRegression
 
-    names = sorted({name for _, one, _ in samples for name in one})
+    names = sorted({name for _, one, _ in samples for name in one} - {WHOLE})
     values = np.array([[one.get(name, 0.0) for name in names] for _, one, _ in samples])
     values = np.vstack([values, values.mean(axis=0), values.mean(axis=0)])
     right = np.array([*(good for *_, good in samples), True, False])
-    model = LogisticRegression(C=1 / _PENALTY, max_iter=1000).fit(values, right)
-    return Calibration(origin, round(float(model.intercept_[0]), 4),
+    model = LogisticRegression(C=1 / _PENALTY, max_iter=10_000).fit(values, right)
+    return Calibration("", round(float(model.intercept_[0]), 4),
                        {name: round(float(value), 4)
-                        for name, value in zip(names, model.coef_[0], strict=True)},
-                       {name: round(value, 4) for name, value in precisions.items()}, len(samples))
+                        for name, value in zip(names, model.coef_[0], strict=True)}, {}, 0)
 
 
 def calibration_error(found: Sequence[tuple[float, bool]]) -> float:

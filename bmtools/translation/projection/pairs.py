@@ -35,12 +35,15 @@ class Projection:
         end: offset behind its last one.
         score: the method's own, 0 to 1.
         is_mended: whether rules corrected its edges.
+        edge: how much better its outermost words are linked to the annotation than the words beyond
+            them, -1 to 1, the worse of both ends; None if the method has no links.
     """
 
     start: int
     end: int
     score: float
     is_mended: bool = False
+    edge: float | None = None
 
 
 Places = list[list[Projection | None]]

@@ -176,7 +176,8 @@ def _votes(document: DocumentPair, pair: SentencePair,
     for number, one in enumerate(chosen):
         if one.place is not None:
             counts["edges corrected by rules"] += one.place.is_mended
-            confidence = calibration.confidence(features(pair, number, one))
+            confidence = calibration.confidence(features(pair, number, one,
+                                                          document.languages))
             chosen[number] = replace(one, place=replace(one.place, score=confidence))
     return chosen
 

@@ -69,6 +69,17 @@ def test_the_run_that_gains_most_is_taken(links: list[list[float]], weights: lis
     assert (found and (found.start, found.end)) == expected
 
 
+@pytest.mark.parametrize(("links", "edge"), [
+    ([[0, 1, 0], [1, 0, 1]], 1), ([[0.3, 1, 0], [0.7, 0, 1]], 0.7),
+    ([[0, 1, 0.4], [1, 0, 0.6]], 0.6), ([[1, 1, 0.8], [0, 0, 0.2]], 0.8)])
+def test_an_edge_is_as_sure_as_its_words_differ_from_those_beyond(links: list[list[float]],
+                                                                  edge: float) -> None:
+    found = best_span(np.array(links), np.array([True, False]), np.array([1, 1, 0.1]),
+                      [(0, 1), (2, 3), (4, 5)])
+    assert found is not None
+    assert found.edge == pytest.approx(edge, abs=0.01)
+
+
 PAIRS = [("the house", "la casa"), ("the book", "il libro"), ("a book", "un libro"),
          ("a green house", "una casa verde"), ("green", "verde"), ("the house is green",
          "la casa \u00e8 verde"), ("the green book", "il libro verde")]

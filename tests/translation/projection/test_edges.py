@@ -38,7 +38,10 @@ def place(text: str, words: str) -> Projection:
     ("a disease (AD) here", "disease (AD)", "una malattia (AD) qui", "malattia (AD",
      "malattia (AD)"),
     ("the (fever) here", "fever", "la (febbre qui", "(febbre", "febbre"),
-    ("the (fever) here", "fever", "la febbre) qui", "febbre)", "febbre")])
+    ("the (fever) here", "fever", "la febbre) qui", "febbre)", "febbre"),
+    ("He has severe asthma now", "severe asthma", "Il paziente con asma grave ha ora",
+     "con asma grave ha", "asma grave"),
+    ("pain that has been felt", "pain", "dolore che sono stati", "dolore che sono", "dolore")])
 def test_each_rule_mends_its_case(source: str, span: str, target: str, found: str,
                                   expected: str) -> None:
     start = source.index(span)
@@ -55,6 +58,9 @@ def test_each_rule_mends_its_case(source: str, span: str, target: str, found: st
     ("the patient", "the patient", "il paziente", "il paziente"),
     ("with low DA", "low DA", "con bassa DA", "bassa DA"),
     ("type (A) here", "type (A)", "tipo (A) qui", "tipo (A)"),
+    ("virus of type HA here", "virus of type HA", "virus di tipo HA qui", "virus di tipo HA"),
+    ("status here", "status", "qui ha", "ha"),
+    ("Few patients have it", "Few patients have", "Pochi lo hanno", "Pochi lo hanno"),
     ("Neither pain nor fever was reduced by the new treatment,",
      "Neither pain nor fever was reduced by the new treatment,",
      "Né dolore né febbre furono ridotti,", "Né dolore né febbre furono ridotti,")])
