@@ -16,6 +16,9 @@ from bmtools.records import JsonObject
 from bmtools.vocab.tokenizer import METASPACE, Component, flat_components
 
 SPACES = r"\s+"
+BEFORE_EXPONENT = r"(?<=[0-9)\]])(?=[\u2070\u00b9\u00b2\u00b3\u2074-\u2079\u207a\u207b])"
+BEFORE_FRACTION = r"(?<=\d)(?=[\u00bc-\u00be\u2150-\u215f])"
+"""Where NFKC would join an exponent or a fraction to the number before it: `10⁶`, `2½`."""
 # Normalizers that treat each character, or run of combining characters, by itself.
 _LOCAL = frozenset({"BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "Nmt",
                     "Precompiled", "StripAccents"})
@@ -23,7 +26,8 @@ _KEEP_ASCII = frozenset({"NFC", "NFD", "NFKC", "NFKD", "StripAccents"})
 _SPACE_PATTERNS = ({"Regex": " {2,}"},  # XLM-R
                    {"Regex": r"\s{2,}|[\n\r\t]"},  # DeBERTa
                    {"Regex": SPACES})
-_SAFE_PATTERNS = (*_SPACE_PATTERNS, {"String": "``"}, {"String": "''"})  # ALBERT
+_SAFE_PATTERNS = (*_SPACE_PATTERNS, {"Regex": BEFORE_EXPONENT}, {"Regex": BEFORE_FRACTION},
+                  {"String": "``"}, {"String": "''"})  # ALBERT
 _SPLIT_AT_SPACES = frozenset({"BertPreTokenizer", "WhitespaceSplit", "Whitespace"})
 _LETTER = "x"
 _LINE_WORDS = 1_000

@@ -32,7 +32,8 @@ class VocabularyConfig(Settings, title="A vocabulary and of the text it is train
               "with wordpiece and roberta with the others.")
     unicode: UnicodeForm = option(
         "nfc", "Unicode normalization: nfc joins letters and their accents, nfkc also turns "
-               "ligatures, full-width letters and raised digits into plain ones.")
+               "ligatures, full-width letters and raised digits into plain ones (exponents after a "
+               "number with ^).")
     split_digits: bool = option(False, "Make every digit 0 to 9 a token of its own.")
     allow_fewer: bool = option(
         False, "Accept fewer tokens than `size` where the text supports no more.")

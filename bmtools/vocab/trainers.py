@@ -25,7 +25,14 @@ from transformers import BertTokenizer, PreTrainedTokenizerFast
 
 from bmtools.errors import DataError, setting
 from bmtools.status import set_status
-from bmtools.vocab.pretokens import SPACES, count_pretokens, most_frequent, train_model
+from bmtools.vocab.pretokens import (
+    BEFORE_EXPONENT,
+    BEFORE_FRACTION,
+    SPACES,
+    count_pretokens,
+    most_frequent,
+    train_model,
+)
 from bmtools.vocab.settings import SpecialTokenStyle, TokenizerType, VocabularyConfig
 from bmtools.vocab.tokenizer import METASPACE
 
@@ -159,6 +166,9 @@ def make_pipeline(config: VocabularyConfig) -> Tokenizer:
     kind = config.tokenizer_type
     steps: list[Normalizer] = [] if config.unicode == "none" else \
         [getattr(normalizers, config.unicode.upper())()]
+    if config.unicode == "nfkc":  # a dose stays a dose: 10^6, not 106
+        steps[:0] = [normalizers.Replace(Regex(BEFORE_EXPONENT), "^"),
+                     normalizers.Replace(Regex(BEFORE_FRACTION), " ")]
     if kind == "wordpiece":
         steps.append(normalizers.BertNormalizer(lowercase=config.uncased,
                                                 strip_accents=config.strip_accents))

@@ -42,6 +42,7 @@ NASTY = [
     "<mask> il [SEP]cuore</s> <odd>pompa <odd> il", "unità cm³ ½ ㎎ ﬁne", "e\u0301 \u0301e \u0308",
     "👩\u200d👩\u200d👧 il 🇮🇹 cuore", "日本語の文。 次の文、です",
     "dell'arteria don't we'll 12,5 mg/kg",
+    "10\u2076 UI, 10\u207b\u00b9\u00b2 M  2\u00bd cuore \u00bd",
     "##il #cuore ▁il Ġcuore", "'' `` \"il\"", "İSTANBUL ΟΔΟΣ straße", "\ufffd \U000e0001 il",
 ]
 
@@ -119,6 +120,9 @@ FAMILIES: dict[str, Callable[[], Any]] = {
     "Unigram, first piece differs": lambda: unigram(
         pre_tokenizers.Metaspace(prepend_scheme="first"),
         normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")])),
+    **{f"{kind}, NFKC": lambda kind=kind: train_tokenizer(TEXTS, VocabularyConfig(
+        size=300, allow_fewer=True, tokenizer_type=kind, unicode="nfkc"))
+       for kind in ("wordpiece", "bpe", "unigram")},
     "Unigram, DeBERTa": deberta,
     "Unigram, XLM-R": xlm_roberta,
     "Unigram, XLM-R now": xlm_roberta_now,
