@@ -38,7 +38,7 @@ _WIDEST = 10_000
 @click.option("--published", type=click.Choice(get_args(Shown)), default="main", show_default=True,
               help="Published scores beside one's own: tables that compare models, or all.")
 @click.option("--compare-with", "baseline", metavar="MODEL",
-              help="Also give differences to this model in percent, as BioBIT does.")
+              help="Also give differences to this model, in points and in percent of its score.")
 @click.option("--name", metavar="NAME", help="Name of the model that all results are of, where "
               "the files spell it differently.")
 @click.option("--sets", "lists_sets", is_flag=True, help="Print the suite's sets instead, with "

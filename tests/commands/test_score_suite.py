@@ -119,6 +119,7 @@ def test_differences_to_a_baseline(run: Run, write_lines: Write) -> None:
     assert published["model"] == "BaseBIT" and "differences" not in published
     bio, base, *_ = run("score-suite", "--suite", "biobit", path, "--compare-with", "base").records
     assert bio["differences"] == {"BC2GM": 25.0} and "differences" not in base
+    assert bio["points"] == {"BC2GM": 16.0} and "points" not in base
     refused = run("score-suite", "--suite", "biobit", path, "--compare-with", "bas")
     assert refused.code == 2 and "did you mean 'base'?" in refused.err
 
@@ -160,7 +161,7 @@ def test_a_metric_in_place_of_the_papers_is_named(run: Run, write_lines: Write) 
     assert (strict["scores"], tokens["scores"]) == ({"BC2GM": 80.0}, {"BC2GM": 75.0})
     table = run("score-suite", "--suite", "biobit", path, "--table").out
     assert "; *: f1 in place of the paper's metric" in table
-    assert "| 80.00* +3.1% | 75.00 (2.00) -3.3% |" in table
+    assert "| 80.00* +2.41 (+3.1%) | 75.00 (2.00) -2.59 (-3.3%) |" in table
 
 
 def test_a_test_set_of_another_size_is_named(run: Run, write_lines: Write) -> None:
@@ -188,6 +189,28 @@ def test_metrics_of_one_set_are_rows(run: Run, write_lines: Write) -> None:
                              "BioASQ-7b-factoid mrr": 40.0}
 
 
+def test_scores_that_are_not_percent(run: Run, write_lines: Write) -> None:
+    """What score-mrr and score-pppl write, beside BioBIT's tables 1 and 2."""
+    comparison = {"compared": ["a", "b"], "metric": "pppl", "difference": -2.5,
+                  "interval": [-3.0, -2.0], "p": 0.01, "p_holm": 0.01}
+    path = write_lines("PPPL.jsonl", {"model": "a", "pppl": 2.016, "interval": [1.9, 2.1],
+                                      "sentences": 54}, comparison)
+    ranks = write_lines("MRR.jsonl", {"model": "a", "mrr": 0.4, "maskings": 26, "sentences": 3})
+    outcome = run("score-suite", "--suite", "biobit-mlm", ranks, path)
+    own, *published, compared = outcome.records
+    assert own["scores"] == {"MRR": 0.4, "PPPL": 2.016}
+    assert own["points"] == {"MRR": pytest.approx(0.057), "PPPL": pytest.approx(-0.358)}
+    assert own["differences"]["PPPL"] == pytest.approx(-15.0800, abs=1e-4)
+    assert own["other_sizes"] == {"MRR": 26} and "expected 897 as in the paper" in outcome.err
+    assert [one["table"] for one in published] == 5 * ["Table 1"] + 8 * ["Table 2"]
+    assert (compared["difference"], compared["interval"]) == (-2.5, [-3.0, -2.0])
+    table = run("score-suite", "--suite", "biobit-mlm", ranks, path, "--table").out
+    assert "2.016 -0.358 (-15.1%)" in table
+    broken = write_lines("MRR.jsonl", {"model": "a", "pppl": 3.0})
+    refused = run("score-suite", "--suite", "biobit-mlm", broken)
+    assert refused.code == 1 and "MRR.jsonl:1: found no mrr for MRR, expected it" in refused.err
+
+
 def test_tables_for_documents(run: Run, write_lines: Write, tmp_path: Path) -> None:
     path = write_lines("s.jsonl", line("BC2GM", 0.8, "a_b"), line("JNLPBA", 0.6, "a_b"))
     output = tmp_path / "lines.jsonl"
@@ -195,12 +218,12 @@ def test_tables_for_documents(run: Run, write_lines: Write, tmp_path: Path) -> N
     markdown = [" ".join(row.split()) for row in run(*arguments, "--table").out.splitlines()]
     assert markdown[0].endswith("Benchmark (Gu et al. 2021, Table 6)")
     assert markdown[1].startswith("| set | a_b | BERT uncased | BERT cased |")
-    assert "| BC2GM | 80.00 -1.5% | 80.90 -0.4% | 81.23 |" in "\n".join(markdown)
+    assert "| BC2GM | 80.00 -1.23 (-1.5%) | 80.90 -0.33 (-0.4%) | 81.23 |" in "\n".join(markdown)
     assert "| BLURB score | \N{EN DASH} | 75.99 |" in "\n".join(markdown)
     assert markdown[-1].startswith("| BLURB score of 2 sets | 70.00 |")
     latex = run(*arguments, "--format", "latex", "-o", output).out
     assert "set & a\\_b & BERT uncased &" in latex
-    assert "BC2GM & 80.00 -1.5\\% & " in latex and "BLURB score & -- & 75.99" in latex
+    assert "BC2GM & 80.00 -1.23 (-1.5\\%) & " in latex and "BLURB score & -- & 75.99" in latex
     assert latex.count("\\begin{") == latex.count("\\end{") == 2
     assert json.loads(output.read_text().splitlines()[0])["model"] == "a_b"
 

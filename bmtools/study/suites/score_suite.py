@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from statistics import fmean, median, stdev
 
@@ -22,12 +23,13 @@ _PERCENT = 100
 _SAME = {"micro_f1": "f1"}
 # What papers count in a test set, as score-tasks or finetune name it.
 _SIZES = {"ner": ("support", "entities"), "relations": ("pairs",), "multilabel": ("documents",),
-          "classification": ("records",), "yesno": ("records",), "similarity": ("records",)}
+          "classification": ("records",), "yesno": ("records",), "similarity": ("records",),
+          "mrr": ("maskings",)}
 
 
 @dataclass
 class _Model:
-    """A model's own results by row, in percent: of each seed that is known, or a summary."""
+    """A model's own results by row, scaled: of each seed that is known, or a summary."""
 
     results: dict[str, list[float] | JsonMapping] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
@@ -56,10 +58,9 @@ class _Model:
                                 "models apart")
             self.places[row] = place
             if isinstance(score, Mapping):
-                self.results[row] = {key: value and _PERCENT * value for key, value in
-                                     score.items() if isinstance(value, int | float)}
+                self.results[row] = score
             elif isinstance(known, list):
-                known.append(_PERCENT * score)
+                known.append(score)
 
 
 def suite_scores(suite: str, results: Sequence[str], *, published: Shown = "main",
@@ -76,12 +77,12 @@ def suite_scores(suite: str, results: Sequence[str], *, published: Shown = "main
 
     Returns:
         a line for each model, own ones first: `model`, `suite`, `table` of published ones,
-        `scores` in percent by set, `deviations` over seeds, `averages`, `differences` to the
-        baseline in percent of its score, `other_metrics` where a set's fallback was taken,
-        `other_sizes` of test sets that the suite states otherwise, and `missing` sets. Where own
-        models lack sets, no average is given that needs them, but all models have one over the
-        sets at hand, if several. Then a line for each comparison of two models by the main metric
-        of a set, with `p_holm` adjusted over all sets.
+        `scores` in percent by set, `deviations` over seeds, `averages`, `points` above the
+        baseline and `differences` in percent of its score, `other_metrics` where a set's fallback
+        was taken, `other_sizes` of test sets that the suite states otherwise, and `missing`
+        sets. Where own models lack sets, no average is given that needs them, but all models have
+        one over the sets at hand, if several. Then a line for each comparison of two models by the
+        main metric of a set, with `p_holm` adjusted over all sets.
 
     Raises:
         ValueError: an unknown suite, set or baseline.
@@ -135,7 +136,7 @@ def _finished(line: JsonObject, suite: Suite, shared: Sequence[SuiteSet]) -> Jso
 
 
 def _add_differences(lines: Sequence[JsonObject], suite: Suite, baseline: str | None) -> None:
-    """Add differences to the baseline, in percent of its score."""
+    """Add differences to the baseline, in points and in percent of its score."""
     named = baseline or suite.baseline
     if not named:
         return
@@ -146,22 +147,24 @@ def _add_differences(lines: Sequence[JsonObject], suite: Suite, baseline: str | 
                          f"{suggestion(baseline, known)}")
     base = {row: score for scores in reversed(own) for row, score in scores.items() if score}
     for line in lines:
-        line["differences"] = {row: _PERCENT * (score / base[row] - 1)
-                               for row, score in line["scores"].items()
-                               if row in base and line["model"] != named}
+        line["points"] = {row: score - base[row] for row, score in line["scores"].items()
+                          if row in base and line["model"] != named}
+        line["differences"] = {row: _PERCENT * points / base[row]
+                               for row, points in line["points"].items()}
 
 
 def _comparison(line: JsonMapping, one: SuiteSet, place: str) -> JsonObject:
-    """Take what a comparison by score-tasks says of a set's main metric, in percent."""
-    bounds = line.get("interval") or []
+    """Take what a comparison by score-tasks says of a set's main metric, scaled."""
+    bounds, factor = line.get("interval") or [], one.scale or _PERCENT
     chances = {key: line[key] for key in ("p", "p_over_seeds") if line.get(key) is not None}
     values = [line.get("difference"), *chances.values()]
-    if not isinstance(bounds, list) or not all(map(_is_score, [*values, *bounds])):
+    if not isinstance(bounds, list) or not all(
+            _is_score(value, one.scale) for value in (*values, *bounds)):
         raise DataError(f"{place}: found a comparison whose difference, interval or p is missing "
                         "or is not from -1 to 1, expected lines of score-tasks")
     return {"compared": line["compared"], "set": one.name, "metric": line["metric"],
-            "difference": rounded(_PERCENT * line["difference"]),
-            **({"interval": [rounded(_PERCENT * bound) for bound in bounds]} if bounds else {}),
+            "difference": rounded(factor * line["difference"]),
+            **({"interval": [rounded(factor * bound) for bound in bounds]} if bounds else {}),
             **chances}
 
 
@@ -179,10 +182,10 @@ def _read_results(suite: Suite, results: Sequence[str],
                 continue
             model = name or str(line.get("seed_of", line["model"]))
             found = {one.row(metric): score for metric in one.metrics
-                     if (score := _find(line, metric)) is not None}
+                     if (score := _find(line, metric, one.scale)) is not None}
             results_of = models.setdefault(model, _Model())
             if one.main not in found:
-                score = _find(line, one.fallback) if one.fallback else None
+                score = _find(line, one.fallback, one.scale) if one.fallback else None
                 if score is None:
                     raise DataError(f"{place}: {_without_metric(line, one)}")
                 found[one.main] = score
@@ -245,32 +248,39 @@ def _test_size(line: JsonMapping, one: SuiteSet) -> int | None:
     return next((line[name] for name in names if isinstance(line.get(name), int)), None)
 
 
-def _find(line: JsonMapping, metric: str) -> float | JsonMapping | None:
-    """Find a metric of score-tasks, or of finetune on the test set: a number, or a summary."""
+def _find(line: JsonMapping, metric: str, scale: float | None) -> float | JsonMapping | None:
+    """Find and scale a metric, with finetune that of the test set: a number, or a summary."""
     for name in (metric, _SAME.get(metric, "")):
         found = line.get(f"test_{name}", line.get(name))
         # Over all classes of a single label micro F1 is accuracy, which papers do not mean by it.
         if name == "micro_f1" and found is not None and found == line.get("test_accuracy"):
             continue
-        if _is_score(found) or _is_summary(found):
-            return found
+        factor = scale or _PERCENT
+        if isinstance(found, int | float) and _is_score(found, scale):
+            return factor * found
+        if isinstance(found, Mapping) and _is_summary(found, scale):
+            return {key: factor * value for key, value in found.items()
+                    if isinstance(value, int | float)}
     return None
 
 
-def _is_summary(value: object) -> bool:
+def _is_summary(value: object, scale: float | None) -> bool:
     return isinstance(value, Mapping) and all(
-        _is_score(value.get(key)) for key in ("mean", "median")) and (
-        value.get("deviation") is None or _is_score(value["deviation"]))
+        _is_score(value.get(key), scale) for key in ("mean", "median")) and (
+        value.get("deviation") is None or _is_score(value["deviation"], scale))
 
 
-def _is_score(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and -1 <= value <= 1
+def _is_score(value: object, scale: float | None) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and (
+        -1 <= value <= 1 or (scale is not None and isfinite(value)))
 
 
 def _without_metric(line: JsonMapping, one: SuiteSet) -> str:
     metric = one.metrics[0]
-    found = [key for key, value in line.items() if _is_score(value) or _is_summary(value)]
+    found = [key for key, value in line.items()
+             if _is_score(value, None) or _is_summary(value, None)]
     way = f"; score-tasks writes it where {setting('negative')} names the class without finding" \
         if metric == "micro_f1" else "; finetune needs a test set" if found else ""
-    return (f"found no {metric} from -1 to 1 for {one.name}, expected it beside "
+    limits = "" if one.scale else " from -1 to 1"
+    return (f"found no {metric}{limits} for {one.name}, expected it beside "
             f"{', '.join(found) or 'the other keys'}{way}")

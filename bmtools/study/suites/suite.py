@@ -35,6 +35,7 @@ class SuiteSet:
         train: instances, or mentions, in the training part; so with dev and test.
         dev: None where the paper does not say.
         test: None where the paper does not say.
+        scale: factor of scores; without it 100, for percent of scores from -1 to 1.
     """
 
     name: str
@@ -45,6 +46,7 @@ class SuiteSet:
     train: int | None = None
     dev: int | None = None
     test: int | None = None
+    scale: float | None = None
 
     def __post_init__(self) -> None:
         if not self.metrics or not all((self.name, *self.metrics)):
@@ -92,7 +94,7 @@ class Average:
 
 @dataclass(frozen=True)
 class PublishedTable:
-    """Scores as a paper prints them, in percent.
+    """Scores as a paper prints them: in percent, unless the set has a scale.
 
     Args:
         table: its number in the paper.
@@ -120,7 +122,7 @@ class Suite:
         averages: in the paper's order.
         published: tables.
         statistic: over seeds.
-        baseline: published model to which the paper gives differences in percent.
+        baseline: published model to which differences are given.
         digits: decimals that the paper prints.
     """
 

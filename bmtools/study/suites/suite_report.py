@@ -14,7 +14,7 @@ Table = tuple[str, list[str], list[list[str]]]
 _ESCAPES = str.maketrans({"\\": r"\textbackslash{}", "~": r"\textasciitilde{}",
                           "^": r"\textasciicircum{}", "\N{EN DASH}": "--",
                           **{sign: f"\\{sign}" for sign in "&%$#_{}"}})
-_COLUMN = 14  # letters that a model takes in a terminal
+_COLUMN = 14  # letters that a model takes in a terminal, or more
 _COMPARISON = ("difference", "p", "p_holm", "p_over_seeds", "p_over_seeds_holm")
 _OTHER_METRIC = "*"
 
@@ -39,7 +39,8 @@ def suite_tables(lines: Sequence[JsonMapping], suite: Suite, width: int) -> Iter
             title += f"; {_OTHER_METRIC}: {', '.join(others_taken)} in place of the paper's metric"
         columns = [[name, *(_cell(line, row, suite.digits) for row in rows)] for name, line in
                    zip(model_names([*own, *others]), [*own, *others], strict=True)]
-        step = max(1, (width - max(map(len, rows))) // _COLUMN - len(own))
+        letters = max([_COLUMN, *(len(cell) + 3 for column in columns for cell in column[1:])])
+        step = max(1, (width - max(map(len, rows))) // letters - len(own))
         for start in range(len(own), max(len(columns), len(own) + 1), step):
             part = [*columns[:len(own)], *columns[start:start + step]]
             yield title, ["set", *(column[0] for column in part)], [
@@ -71,15 +72,16 @@ def _row_names(lines: Sequence[JsonMapping], suite: Suite) -> list[str]:
 
 
 def _cell(line: JsonMapping, row: str, digits: int) -> str:
-    """Spell a score with its deviation and its difference to the baseline."""
+    """Spell a score, its deviation and its difference to the baseline, in points and percent."""
     score = {**line.get("scores", {}), **line.get("averages", {})}.get(row)
     if score is None:
         return DASH
     deviation = line.get("deviations", {}).get(row)
-    difference = line.get("differences", {}).get(row)
+    points = line.get("points", {}).get(row)
     mark = _OTHER_METRIC * (row in line.get("other_metrics", ()))
     spread = "" if deviation is None else f" ({deviation:.{digits}f})"
-    change = "" if difference is None else f" {difference:+.1f}%"
+    change = "" if points is None else (
+        f" {points:+.{digits}f} ({line['differences'][row]:+.1f}%)")
     return f"{score:.{digits}f}{mark}{spread}{change}"
 
 

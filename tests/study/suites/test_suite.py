@@ -36,7 +36,8 @@ def of_model(table: PublishedTable, number: int) -> dict[str, float]:
 
 def test_sets_as_the_papers_count_them() -> None:
     assert {name: len(suite.sets) for name, suite in SUITES.items()} == {
-        "biobit": 11, "biolm": 18, "biomegatron": 7, "blurb": 13, "scibert": 10}
+        "biobert": 9, "biobit": 11, "biobit-mlm": 2, "biolm": 18, "biomegatron": 7,
+        "bioptimus": 5, "blue": 6, "blurb": 13, "scibert": 10}
     groups = {average.name: len(average.members(SUITES["biolm"].sets))
               for average in SUITES["biolm"].averages}
     assert groups == {"Mean (Seq. Lab.)": 11, "Mean (Classif.)": 7, "Mean (PubMed)": 13,
@@ -46,7 +47,7 @@ def test_sets_as_the_papers_count_them() -> None:
 
 def test_metrics_have_the_names_that_commands_write() -> None:
     written = {"f1", "precision", "recall", "micro_f1", "macro_f1", "weighted_f1", "example_f1",
-               "subtoken_f1",
+               "subtoken_f1", "pppl",
                *(name for task in TASK_METRICS.values() for name in task.compared)}
     for suite in SUITES.values():
         assert {metric for one in suite.sets for metric in one.metrics} <= written
@@ -130,6 +131,51 @@ def test_one_model_has_one_score_in_all_tables() -> None:
     for row, by_model in biolm["Table 2"].scores.items():
         if row in best and row not in ("HOC", "ChemProt"):  # of a model of Table 3
             assert best[row][1] == max(by_model)
+
+
+def test_bioptimus_prints_its_models_in_several_tables() -> None:
+    tables = {one.table: one.scores for one in SUITES["bioptimus"].published}
+    assert {*tables} == {"Table 2", "Table 3", "Table 5", "Table 6", "Table 7"}
+    blurb = next(one for one in SUITES["blurb"].published if one.main)
+    for row, phases in tables["Table 5"].items():
+        assert tables["Table 2"][row][-1] == tables["Table 3"][row][0] == phases[0]
+        assert tables["Table 6"][row][-1] == tables["Table 7"][row][0] == phases[-1]
+        known = tuple(blurb.scores[row][blurb.models.index(model)]
+                      for model in ("BioBERT cased", "PubMedBERT uncased"))
+        # But for BioBERT on JNLPBA: BLURB prints 79.35.
+        assert (tables["Table 6"][row][:2] == known) == (row != "JNLPBA")
+    # Section 8.3: phase 2 raises F1 on all but NCBI-disease, phase 3 on all but BC5-chem, phase 4
+    # on all but BC5-disease.
+    for phase, fallen in enumerate(("NCBI-disease", "BC5-chem", "BC5-disease")):
+        assert [row for row, scores in tables["Table 5"].items()
+                if scores[phase + 1] < scores[phase]] == [fallen]
+    assert all(with_phases > without for with_phases, without in tables["Table 7"].values())
+    # Section 7: "BM continued shows superior performance on three datasets".
+    best = [max(range(4), key=scores.__getitem__) for scores in tables["Table 2"].values()]
+    assert sorted(best) == [1, 1, 1, 3, 3]
+
+
+def test_biobit_prints_its_baseline_twice() -> None:
+    sizes, mitigation = SUITES["biobit-mlm"].published
+    for row, scores in sizes.scores.items():
+        assert scores[0] == mitigation.scores[row][0]
+    base, *_, large = sizes.scores["MRR"]
+    # "a 14% improvement on our test set compared with the baseline", where the table gives 11.7.
+    assert 100 * (large / base - 1) == pytest.approx(11.66, abs=0.005)
+    assert max(mitigation.scores["MRR"]) == mitigation.scores["MRR"][-1] == 0.3844
+    # "the PPPL score appears to be significantly lower than BioBIT L for all" models of textbooks.
+    assert max(mitigation.scores["PPPL"]) < sizes.scores["PPPL"][-1]
+
+
+@pytest.mark.parametrize(("name", "groups"), [("biobert", 3), ("blue", 4)])
+def test_suites_within_blurb_have_its_sets_and_scores(name: str, groups: int) -> None:
+    blurb, suite = SUITES["blurb"], SUITES[name]
+    assert all(one in blurb.sets for one in suite.sets)
+    assert len({one.groups for one in suite.sets}) == groups
+    [table] = suite.published
+    whole = next(one for one in blurb.published if one.main)
+    assert table.models == whole.models
+    assert table.scores == {one.name: whole.scores[one.name] for one in suite.sets}
 
 
 @pytest.mark.parametrize(("change", "message"), [
