@@ -182,19 +182,23 @@ class Checkpointer:
     def _next_sentence(self) -> dict[str, Tensor]:
         """Gather the head of next-sentence prediction; empty before anything trained one."""
         head = self.trainer.objective.next_sentence
-        now = self.schedule.phase_step(max(self.progress.step - 1, 0)).phase_number
         trained = any(phase.objective.pair_term
-                      for phase in self.schedule.phases[:now + 1])
+                      for phase in self.schedule.phases[:self._phases_begun()])
         if head is None or not (trained or self.initial.next_sentence):
             return {}
         return gather_shards(head.state_dict().items(),
                              self.trainer.accelerator.is_main_process)
 
+    def _phases_begun(self) -> int:
+        return self.schedule.phase_step(max(self.progress.step - 1, 0)).phase_number + 1
+
     def _manifest(self) -> Manifest:
         """Describe a checkpoint made at this moment of the run."""
         plan, progress = self.plan, self.progress
+        settings = plan.settings()
+        settings["phases"] = settings["phases"][:self._phases_begun()]
         results: JsonObject = {
-            "steps": self.schedule.steps, "layout": plan.layout,
+            "steps": progress.step, "layout": plan.layout,
             "corpora": {name: {"documents": len(corpus), "tokens": corpus.tokens}
                         for name, corpus in self.datasets.train.items()}}
         for name, key in (("last", "loss"), ("evaluate", "evaluate")):
@@ -214,7 +218,7 @@ class Checkpointer:
         for corpus in corpora:
             for file, digest in corpus.inputs.items():
                 add_input(hashes, file, digest)
-        return Manifest(plan.command, plan.settings(), self.initial.vocabulary,
+        return Manifest(plan.command, settings, self.initial.vocabulary,
                         plan.optimization.seed, hashes, plan.parents,
                         progress.tokens_seen, progress.wall_seconds, results,
                         {"text": self.datasets.licences()}, plan.step)

@@ -169,6 +169,27 @@ def test_what_sentence_pairs_taught_is_kept(run, corpus: Path, vocabulary: Path,
     assert "ForPreTraining" in (masked / "config.json").read_text()
 
 
+def test_a_kept_checkpoint_states_what_it_was_trained_with(run, corpus: Path, vocabulary: Path,
+                                                           tmp_path: Path) -> None:
+    """The phases and steps up to it, in its record and its card; the plan has all."""
+    plan = tmp_path / "phases.toml"
+    plan.write_text("[common]\nmax_length = 16\nbatch_size = 8\n" + "".join(
+        f'[[phases]]\nname = "{name}"\nobjective = "{name}"\nsteps = {steps}\n'
+        for name, steps in (("causal", 2), ("masked", 3))))
+    outcome = run("pretrain", corpus, "--phases", plan, "--architecture", "bert-1x64",
+                  "--tokenizer", vocabulary, "-o", tmp_path / "m", "--keep-steps", "4")
+    assert outcome.code == 0, outcome.err
+    for part, steps, names in (("m.kept/phase-1-causal", 2, ["causal"]),
+                               ("m.kept/step-00000004", 4, ["causal", "masked"]),
+                               ("m", 5, ["causal", "masked"])):
+        record = read_manifest(tmp_path / part)
+        assert record["results"]["steps"] == steps
+        assert [phase["name"] for phase in record["settings"]["phases"]] == names
+        card = (tmp_path / part / "README.md").read_text()
+        assert f"| setting | {' | '.join(names)} |" in card
+        assert len(read_run_config(str(tmp_path / part / "phases.toml")).phases) == 2
+
+
 Launched = Callable[..., "subprocess.Popen[str]"]
 
 

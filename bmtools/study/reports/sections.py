@@ -17,6 +17,7 @@ from bmtools.study.cards.scores import metrics_of
 from bmtools.study.corpora.settings import NO_TOPIC, OTHERS, UNSTATED
 from bmtools.study.energy import find_steps, statement, total
 from bmtools.study.lineages.graph import Node
+from bmtools.study.lineages.lineage import kept_by
 from bmtools.study.reports.charts import (
     Branch,
     Cell,
@@ -68,7 +69,9 @@ def overview(study: Study) -> Iterator[Part]:
                 ("hours", "hours"), ("gpu_hours", "GPU-hours")) if whole.get(key))])
         yield Table("Models, vocabularies and other directories", [
             "name", "made by", "from", "weights", "MB", "tokens trained on", unit], [
-            [one.name, one.record.get("command", ""), ", ".join(one.bases.values()),
+            [one.name, one.record.get("command", "") + (
+                f", kept of {run.name}" if (run := kept_by(one.path)) != one.path else ""),
+             ", ".join(one.bases.values()),
              count_weights(one.path) if (one.path / CONFIG).is_file() and any(
                  one.path.glob("model*.safetensors")) else None,
              round(directory_bytes(one.path) / 1e6, 6), one.record.get("tokens_seen"),

@@ -157,8 +157,7 @@ def read_study(paths: Sequence[str | PathLike[str]]) -> Study:
     study, found = Study(), list(dict.fromkeys(chain.from_iterable(map(_walk, map(Path, paths)))))
     directories = [path.parent for path, _ in found if path.name in (NAME, _STATE)]
     kept = {path for path in directories if kept_by(path) in {*directories} - {path}}
-    names = names_of(str(path) for path in directories if path not in kept)
-    names |= {str(path): f"{names[str(kept_by(path))]}, {path.name}" for path in kept}
+    names = names_of(map(str, directories))
     seen: set[str] = set()
     # Directories first, as a log is not read again if its checkpoint has it; then records, as these
     # name the models of scores.
