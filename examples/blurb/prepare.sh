@@ -83,7 +83,7 @@ if missing BIOSSES; then    # 64, 16 and 20 pairs, as many as BLURB has
 fi
 
 if missing HoC; then        # 1,295, 186 and 371 abstracts, as many as BLURB has
-    import hoc "$DATA/en/cls/HoC/hoc-original.tar.gz" -o HoC.jsonl --overwrite
+    import hoc "$DATA/en/cls/HoC/hoc-original.tar.gz" --documents -o HoC.jsonl --overwrite
     divide HoC 0.7,0.1,0.2 --stratify labels
     parts HoC HoC/{train,dev,test}.jsonl
 fi

@@ -180,7 +180,9 @@ def gad() -> None:
 
 
 @_reads("formats.sets.hoc:hoc_records", "Folders text/ and labels/, or BLUE's TSV",
-        "hoc.tsv -o hoc.jsonl", "hoc-original.tar.gz -o hoc.jsonl", archives=True)
+        "hoc.tsv -o hoc.jsonl", "hoc-original.tar.gz --documents -o hoc.jsonl", archives=True)
+@click.option("--documents", is_flag=True,
+              help="One record for every abstract, its sentences a line each, as in BLURB.")
 def hoc() -> None:
     """Hallmarks of Cancer, one record for every sentence, its hallmarks under labels.
 

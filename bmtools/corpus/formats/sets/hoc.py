@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import PurePath
 
 from bmtools.corpus.formats.settings import HOC
@@ -14,7 +14,7 @@ from bmtools.corpus.tables import sentences_of_documents, table_records
 from bmtools.errors import DataError, RecordError, Reject
 from bmtools.io.folders import corpus_files, read_text
 from bmtools.io.sources import STDIN, source_name, source_stem
-from bmtools.records import Record
+from bmtools.records import Record, document_of
 
 _AND = re.compile(r" AND\s*")
 _NONE = "null"  # of a few sentences
@@ -24,30 +24,45 @@ Folders = dict[str, dict[str, str]]
 
 
 @reader
-def hoc_records(names: Iterable[str], tally: Tally) -> Iterator[Record]:
+def hoc_records(names: Iterable[str], tally: Tally, documents: bool = False) -> Iterator[Record]:
     """Yield every sentence with its hallmarks as `labels`, in BLUE's spelling.
 
     Ids are `PMID_sN`, as in BLUE, and `meta.document` is the PMID. The archive has finer classes
-    below the ten hallmarks: `meta.label_paths` keeps them. Source: Baker et al. 2016.
+    below the ten hallmarks: `meta.label_paths` keeps them. Sources: Baker et al. 2016; for
+    documents Gu et al. 2021, sections 4.5 and 5.2 (BLURB).
 
     Args:
         names: tar archives or folders with `text` and `labels` in them, or BLUE's TSV, which may
             come from stdin, `-`.
-        tally: counts sentences without a hallmark, and documents.
+        tally: counts sentences, or documents, without a hallmark, and documents.
             It rejects a document whose labels do not fit its sentences.
+        documents: yield a record for every document in place of its sentences. Its text has a line
+            for each sentence, its labels are those of all of them, and its id is the PMID.
     """
-    documents = set()
+    unit, found = "documents" if documents else "sentences", set()
     for name in names:
         files = corpus_files(name, ".txt", counts=Counter())
         first = next(files, "")
         records = sentences_of_documents(table_records([first], HOC, reject=tally.reject)) \
             if first in (name, STDIN) else _sentences(
                 name, _folders(name, chain(filter(None, [first]), files)), tally.reject)
-        for record in records:
-            tally.counts["sentences without a hallmark"] += not record["labels"]
-            documents.add(record.get("meta", {}).get("document"))
-            tally.counts["documents"] = len(documents)
+        for record in _joined(records) if documents else records:
+            tally.counts[f"{unit} without a hallmark"] += not record["labels"]
+            found.add(record.get("meta", {}).get("document"))
+            tally.counts["documents"] = len(found)
             yield record
+
+
+def _joined(sentences: Iterable[Record]) -> Iterator[Record]:
+    """Join neighbouring sentences of one document."""
+    for document, group in groupby(sentences, document_of):
+        own = [*group]
+        labels, paths = (dict.fromkeys(chain.from_iterable(lists)) for lists in (
+            (one["labels"] for one in own),
+            (one.get("meta", {}).get("label_paths", ()) for one in own)))
+        yield own[0].replace(
+            id=document, text="\n".join(one["text"] for one in own), labels=[*labels],
+            meta={"document": document} | ({"label_paths": [*paths]} if paths else {}))
 
 
 def _sentences(name: str, folders: Folders, reject: Reject) -> Iterator[Record]:

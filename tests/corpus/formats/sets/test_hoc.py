@@ -40,6 +40,28 @@ def test_levels_and_sentences(tmp_path: Path) -> None:
     assert counts == {"documents": 1, "sentences without a hallmark": 2}
 
 
+def test_documents_have_the_labels_of_their_sentences(tmp_path: Path) -> None:
+    name = archive(
+        tmp_path / "hoc.tgz", text_1="One .\nTwo .\nThree .\n", text_2="Four .", labels_2="< ",
+        labels_1=f"<{GENOMIC}--DNA repair< <Cellular energetics AND{GENOMIC}")
+    counts: Counter[str] = Counter()
+    first, second = hoc_records([name], documents=True, counts=counts)
+    assert first == {"id": "1", "text": "One .\nTwo .\nThree .",
+                     "labels": [GENOMIC.lower(), "cellular energetics"], "meta": {
+                         "document": "1", "label_paths": [
+                             f"{GENOMIC}--DNA repair", "Cellular energetics", GENOMIC]}}
+    assert second == {"id": "2", "text": "Four .", "labels": [], "meta": {"document": "2"}}
+    assert counts == {"documents": 2, "documents without a hallmark": 1}
+
+
+def test_sentences_without_a_document_stay_apart(tmp_path: Path) -> None:
+    (table := tmp_path / "hoc.tsv").write_text("index\ttext\tlabels\n1_s0\tA.\tx\n1_s1\tB.\ty,x\n"
+                                               "second\tC.\t\n")
+    found = [(one["id"], one["text"], one["labels"])
+             for one in hoc_records([str(table)], documents=True)]
+    assert found == [("1", "A.\nB.", ["x", "y"]), ("second", "C.", [])]
+
+
 def test_the_folder_equals_the_archive(tmp_path: Path) -> None:
     files = {"text_1": "One .\nTwo .\n", "labels_1": f"<{GENOMIC}< ", "text_2": "Three .\n",
              "labels_2": "<Cellular energetics--x"}
@@ -94,3 +116,12 @@ def test_the_archive_equals_blues_table(data: Path) -> None:
     assert Counter(one.partition("_")[0] for one in other) == {
         "20720310": 3, "21190990": 3, "20525204": 2}
     assert all(one["meta"]["document"] == original[one["id"]]["meta"]["document"] for one in blue)
+
+
+@pytest.mark.data
+def test_documents_are_as_many_as_the_papers_count(data: Path) -> None:
+    # Gu et al. 2021, section 4.5: 1,852 abstracts, of which 272 discuss no hallmark.
+    archive = str(data / "en/cls/HoC/hoc-original.tar.gz")
+    documents = list(hoc_records([archive], documents=True, counts=(counts := Counter())))
+    assert counts == {"documents": 1852, "documents without a hallmark": 272}
+    assert sum(one["text"].count("\n") + 1 for one in documents) == 17464
