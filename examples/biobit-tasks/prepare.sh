@@ -42,7 +42,7 @@ done
 
 if [ ! -e E3C ]; then
     import conll "$DATA/it/ner/E3C/train.txt" -o "$OUT/e3c.jsonl"
-    bmtools split "$OUT/e3c.jsonl" --ratios 0.8,0.2,0 -o "$OUT/e3c" --overwrite > /dev/null
+    bmtools split "$OUT/e3c.jsonl" --ratios 0.8,0.2,0 --together documents -o "$OUT/e3c" --overwrite > /dev/null
     import conll "$DATA/it/ner/E3C/test.txt" -o "$OUT/e3c/test.jsonl"
     mv "$OUT/e3c" E3C
 fi

@@ -28,7 +28,8 @@ draw() {
     if [ "$1" = 0 ]; then cat; else shuf -n "$1" --random-source=<(yes); fi
 }
 # divide NAME RATIOS [OPTIONS]: OUT/whole/NAME.jsonl into OUT/whole/NAME/{train,dev,test}.jsonl
-divide() { bmtools split "$OUT/whole/$1.jsonl" --ratios "$2" "${@:3}" -o "$OUT/whole/$1" --overwrite > /dev/null; }
+# Equal texts of several documents are not kept together, as in the parts behind docs/results.md.
+divide() { bmtools split "$OUT/whole/$1.jsonl" --ratios "$2" --together documents "${@:3}" -o "$OUT/whole/$1" --overwrite > /dev/null; }
 
 cd "$OUT/whole"
 for set in BC5CDR BC2GM NCBI-disease s800; do

@@ -142,7 +142,7 @@ done
 step "Readers: SQuAD-it first, by article, then BioASQ"
 if missing reader; then
     bmtools import squad --lang it "$DATA/it/qa/SQuAD_it-test.json.gz" |
-        bmtools split -o "$OUT/split/SQuAD-it" --ratios 0.9,0.1,0 --overwrite > /dev/null
+        bmtools split -o "$OUT/split/SQuAD-it" --ratios 0.9,0.1,0 --together documents --overwrite > /dev/null
     bmtools finetune qa --model "$MODEL" -o "$OUT/reader" --seed-list 0 --epochs 2 --batch-size 32 \
         --learning-rate 5e-4 --max-length 256 --train "$OUT/split/SQuAD-it/train.jsonl" \
         --dev "$OUT/split/SQuAD-it/dev.jsonl" > "$OUT/finetuning.log"
