@@ -27,21 +27,35 @@ _BYTES = tuple((re.compile(pattern, re.DOTALL), found, remedy) for pattern, foun
     (rb"PK\x03\x04.*application/epub", "an EPUB", "bmtools import epub {}"),
     (rb"PK\x03\x04|.{257}ustar", "an archive", "unpack it and name its files"),
 ))
-_XML, _TAGS = "XML", "tagged tokens"
-# First lines, their meaning, and the command that makes records of the file.
-_LINES = tuple((re.compile(pattern), found, remedy) for pattern, found, remedy in (
-    (r"<document\b", _XML, "bmtools import ddi {}"),
-    (r"<\?xml|<(?:PubmedArticle|MedlineCitation)(?:Set)?\b", _XML,
-     "bmtools import pubmed {} if it is PubMed's"),
-    (r"<", "markup", "bmtools import html {}"),
-    (r"-DOCSTART-|\S+(?:[\t ]+\S+){0,3}[\t ]+(?:O|[BIESLU](?:-\S+)?)\s*$", _TAGS,
-     "bmtools import conll {}"),
-    (r"[\w.-]+\|t\|", "PubTator's lines", "bmtools import pubtator {}"),
-    (r"[\w.-]+\|(?:[at]\|)?\S", "id|text", "bmtools import standoff {} --annotations FILE"),
-    (r"\[", "a JSON list", "jq -c '.[]' {} | bmtools import jsonl"),
+_FIRST, _MAY_BE_PROSE = 0, 1 << 30
+# First lines, their meaning, the command that makes records of the file, and how many lines must be
+# such, each of them, in a file that is no prose; _FIRST where the first one suffices.
+_LINES = tuple((re.compile(pattern), found, remedy, least) for pattern, found, remedy, least in (
+    (r"<document\b", "XML", "bmtools import ddi {}", _FIRST),
+    (r"<\?xml|<(?:PubmedArticle|MedlineCitation)(?:Set)?\b", "XML",
+     "bmtools import pubmed {} if it is PubMed's", _FIRST),
+    (r"(?i:<!doctype html|<(?:html|head|body)\b)", "markup", "bmtools import html {}", _FIRST),
+    (r"<", "markup", "bmtools import html {}", _MAY_BE_PROSE),
+    (r"-DOCSTART-|\S+(?:[\t ]+\S+){0,3}[\t ]+(?:O|[BIESLU](?:-\S+)?)\s*$", "tagged tokens",
+     "bmtools import conll {}", 3),
+    (r"[\w.-]+\|t\|", "PubTator's lines", "bmtools import pubtator {}", _FIRST),
+    (r"\d{5,8}\|(?:[at]\|)?\S", "id|text", "bmtools import standoff {} --annotations FILE", 1),
+    (r"\d+\|\S", "id|text", "bmtools import standoff {} --annotations FILE", 3),
+    (r"[\w.-]+\|(?:[at]\|)?\S", "id|text", "bmtools import standoff {} --annotations FILE",
+     _MAY_BE_PROSE),
+    (r"[\w.-]+\t(?:[AT]\d*\t)?-?\d+\t\d+\t[^\t]+\t\S|\d{5,8}\t[A-Z]\w+\t\S+\t\S+(?:\t\S+)?\s*$"
+     r"|\d+\t.*\tArg1:", "annotations", "bmtools import standoff TEXTS --annotations {}", 1),
+    (r"T\d+\t\S+ \d+ \d+|[RE]\d+\t(?:\S+ )?\S+:\S|[AMN]\d+\t\S+ [TER]\d|\*\t|#\d+\t",
+     "BRAT's annotations", "bmtools import brat {}", 1),
+    (r'c=".*" \d+:\d+ \d+:\d+\|\|', "annotations of i2b2",
+     "bmtools import i2b2-2010 on the folder of this file", 1),
+    (r'\[\s*(?:[][{"]|$)', "a JSON list", "jq -c '.[]' {} | bmtools import jsonl", _FIRST),
     (r'{(?:\s*$|"data"|"contexts"|"version")', "one JSON object over several lines",
-     "jq -c . {} | bmtools import jsonl, or bmtools import curated {} for BioBIT's maskings")))
+     "jq -c . {} | bmtools import jsonl, or bmtools import curated {} for BioBIT's maskings",
+     _FIRST)))
+_JSON_LINES = (re.compile(r'{"'), "JSON Lines", "bmtools import jsonl {}", _FIRST)
 _TEXT_NAMES = ("text", "abstract", "testo", "sentence", "content", "note", "body", "question")
+_LONGEST_NAME = 60  # of a column
 _ID_NAMES = ("id", "pmid", "pubmedid", "record_id", "doc_id", "index")
 
 
@@ -89,7 +103,7 @@ def importer(line: str, name: str) -> str:
     Returns:
         what was found, and the command to type; empty if it may be a damaged record.
     """
-    for pattern, found, remedy in _LINES:
+    for pattern, found, remedy, _ in _LINES:
         if pattern.match(line.lstrip()):
             return f"found {found}, expected records; type {_command(remedy, name)}"
     return _table(line, name)
@@ -107,13 +121,13 @@ def not_plain_text(head: bytes, name: str) -> str | None:
     """
     fault = foreign_bytes(head, name)
     lines = head.decode("utf-8", "ignore").splitlines()
-    lines = [line for line in lines[:-1] or lines if line.strip()]  # the last may be cut
+    if not head.endswith((b"\n", b"\r")):  # the last one may be cut
+        lines = lines[:-1] or lines
+    lines = [line for line in lines if line.strip()]
     if fault or not lines:
         return fault
-    for pattern, found, remedy in ((re.compile(r'{"'), "JSON Lines", "bmtools import jsonl {}"),
-                                   *_LINES):
-        is_foreign = found in (_XML, "JSON Lines") or (found == _TAGS and len(lines) > 2)
-        if is_foreign and all(map(pattern.match, lines if found == _TAGS else lines[:1])):
+    for pattern, found, remedy, least in (*_LINES, _JSON_LINES):
+        if len(lines) >= least and all(map(pattern.match, lines if least else lines[:1])):
             return f"found {found}, expected plain text; type {_command(remedy, name)}"
     return _table(lines[0], name) or None
 
@@ -138,7 +152,7 @@ def _table(line: str, name: str) -> str:
         columns = {column.lower(): column for column in reversed(header)}
         text, number = ([columns[known] for known in names if known in columns][:1]
                         for names in (_TEXT_NAMES, _ID_NAMES))
-        if len(header) > 1 and (is_named or text):
+        if len(header) > 1 and (is_named or (text and len(max(header, key=len)) < _LONGEST_NAME)):
             given = ",".join([*(f"id={column}" for column in number),
                               f"text={(text or ['COLUMN'])[0]}"])
             return (f"found a table of {len(header)} columns ({', '.join(header)[:60]}); type "

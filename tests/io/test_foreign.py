@@ -83,6 +83,8 @@ NO_RECORDS = {
                  "standoff notes --annotations FILE"),
     "pubtator": ("1|t|On DF.\n1|a|\n", "found PubTator's lines, expected records; type bmtools "
                  "import pubtator notes"),
+    "annotations": ("10923\t0\t7\tAspirin\tChemical\n", "found annotations, expected records; type "
+                    "bmtools import standoff TEXTS --annotations notes"),
     "ddi": ('<document id="d">\n', "found XML, expected records; type bmtools import ddi notes"),
     "list": ('[{"id": "1"}]\n', "found a JSON list, expected records; type jq -c "
              "'.[]' notes | bmtools import jsonl"),
@@ -152,9 +154,29 @@ def test_a_table_is_no_text_and_the_command_named_imports_it(tmp_path: Path, run
      "jsonl {}"),
     ("Il O\npaziente O\nasma B-DIS\n\n", "found tagged tokens, expected plain text; type bmtools "
      "import conll {}"),
+    ("10923|t|Aspirin\n10923|a|It bled.\n10923\t0\t7\tAspirin\tChemical\tD001241\n",
+     "found PubTator's lines, expected plain text; type bmtools import pubtator {}"),
+    ("10923\t0\t7\tAspirin\tChemical\tD001241\n10923\tCID\tD001241\tD006470\n",
+     "found annotations, expected plain text; type bmtools import standoff TEXTS --annotations {}"),
+    ("22083351\tA\t187\t202\tacido valproico\tTRIVIAL\n", "found annotations, expected plain text; "
+     "type bmtools import standoff TEXTS --annotations {}"),
+    ("T1\tDRUG 49 61\tcyclosporine\nR1\tEFFECT Arg1:T1 Arg2:T2\n*\tEquiv T1 T2\n",
+     "found BRAT's annotations, expected plain text; type bmtools import brat {}"),
+    ('c="a fever" 1:1 1:2||t="problem"\n', "found annotations of i2b2, expected plain text; type "
+     "bmtools import i2b2-2010 on the folder of this file"),
+    ("10064839\tCPR:2\tN \tDIRECT-REGULATOR\tArg1:T18\tArg2:T53\n"
+     "15485686\tAssociation\tD001919\tp|SUB|V|1763|M\tNovel\n10064839\tT1\t0\t7\tAspirin\tGENE-Y\n",
+     "found annotations, expected plain text; type bmtools import standoff TEXTS --annotations {}"),
+    ("8808605|La selezione\n8589723|Il rischio\n", "found id|text, expected plain text; type "
+     "bmtools import standoff {} --annotations FILE"),
+    ("<!DOCTYPE html>\n", "found markup, expected plain text; type bmtools import html {}"),
+    ('[\n {"id": "1"}\n]\n', "found a JSON list, expected plain text; type jq -c '.[]' {} | "
+     "bmtools import jsonl"),
+    ('{\n "id": "1"}\n', "found one JSON object over several lines, expected plain text; type jq "
+     "-c . {0} | bmtools import jsonl, or bmtools import curated {0} for BioBIT's maskings"),
 ])
 def test_other_formats_are_no_text(tmp_path: Path, run: Run, content: str, found: str) -> None:
-    path = tmp_path / "notes.csv"
+    path = tmp_path / ("notes.csv" if "table" in found else "notes")
     path.write_text(content)
     assert run("import", "text", path).err == f"bmtools: {path}: {found.format(path)}\n"
 
@@ -162,7 +184,10 @@ def test_other_formats_are_no_text(tmp_path: Path, run: Run, content: str, found
 @pytest.mark.parametrize("content", [
     "Febbre, tosse\nAsma, diabete\n", "Il paziente, febbrile, tossiva.\nUn altro, sano, no.\n",
     "asma\ndiabete\n", "<unk> era il paziente.\n", "id\n1\n", "Il gruppo O\nLa vitamina B\n",
-    "asma,diabete\nfebbre,tosse\n"])
+    "asma,diabete\nfebbre,tosse\n", "[Referto] Il paziente\n", "WBC | 12.3 | 4-10 | H\n",
+    "12|Il paziente\n13|Un altro\n", "WBC\t12\t14\tH\n", "T1\tN0\tM0\n",
+    "12345678|prima\nseconda riga\n", "<5 mg al giorno\n",
+    "Una frase di più di sessanta caratteri che non nomina nulla, note, e altro.\n"])
 def test_prose_and_lists_are_text(tmp_path: Path, run: Run, content: str) -> None:
     (tmp_path / "notes").write_text(content)
     assert [record["text"] for record in run("import", "text", tmp_path / "notes").records] == \
