@@ -150,6 +150,7 @@ def _run_folds(plan: FinetunePlan, directory: Path, report: Reporter, reject: Re
     folds = read_folds(directory, plan.finetuning.dev_fold, reject)
     notes: set[str] = set()
     lines: list[Report] = []
+    tokens_seen = 0
     stops: Mapping[int, Stop] | None = None
 
     def report_of_fold(number: int, line: Report) -> None:
@@ -171,12 +172,13 @@ def _run_folds(plan: FinetunePlan, directory: Path, report: Reporter, reject: Re
                 continue
             lines.append({"fold": fold, **_write(runs, sources, fold_started)})
             report(lines[-1])
+            tokens_seen += runs.best.tokens_seen
         summary = _summarize_folds(lines)
         (partial_output / FOLDS).write_bytes(encode_lines(lines))
         hashes = {name: digest for sources in folds.values() for reader in sources.values()
                   for name, digest in reader.hashes.items()}
         replace(_manifest(runs, next(iter(folds.values())), summary, started),
-                inputs=hashes).write(partial_output)
+                inputs=hashes, tokens_seen=tokens_seen).write(partial_output)
     return summary
 
 

@@ -190,6 +190,10 @@ def test_a_model_is_trained_for_each_fold(run: Callable[..., Any], checkpoint: P
     manifest = json.loads((tmp_path / "made/bmtools.json").read_text())
     assert manifest["results"]["test_accuracy"] == summary["test_accuracy"]
     assert len(manifest["inputs"]) == 12
+    seen = [json.loads((tmp_path / f"made/fold-{number}/bmtools.json").read_text())["tokens_seen"]
+            for number in range(4)]
+    assert manifest["tokens_seen"] == sum(seen)
+    assert f" {sum(seen):,} tokens trained on" in run("lineage", tmp_path / "made").out
     saved = (tmp_path / "made/folds.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in saved] == lines
     assert (tmp_path / "made/fold-2/model.safetensors").is_file()
