@@ -16,7 +16,7 @@ from bmtools.records import JsonObject
 from bmtools.vocab.tokenizer import METASPACE, Component, flat_components
 
 SPACES = r"\s+"
-BEFORE_EXPONENT = r"(?<=[0-9)\]])(?=[\u2070\u00b9\u00b2\u00b3\u2074-\u2079\u207a\u207b])"
+BEFORE_EXPONENT = r"(?<=[\d)\]])(?=[\u2070\u00b9\u00b2\u00b3\u2074-\u2079\u207a\u207b])"
 BEFORE_FRACTION = r"(?<=\d)(?=[\u00bc-\u00be\u2150-\u215f])"
 """Where NFKC would join an exponent or a fraction to the number before it: `10⁶`, `2½`."""
 # Normalizers that treat each character, or run of combining characters, by itself.

@@ -159,7 +159,7 @@ def test_case_and_accents_are_two_choices(choices: dict[str, bool], expected: li
     ({}, "perche\u0301 \ufb01bra", "perch\u00e9 \ufb01bra"),
     ({"unicode": "none"}, "perche\u0301", "perche\u0301"),
     ({"unicode": "nfkc"}, "\ufb01bra m\u00b2 \uff21", "fibra m2 A"),
-    ({"unicode": "nfkc"}, "10\u2076 UI, 10\u207b\u00b9\u00b2 M, 2\u00bd mg, CO\u2082, (a)\u00b2",
+    ({"unicode": "nfkc"}, "\uff11\uff10\u2076 UI, 10\u207b\u00b9\u00b2 M, 2\u00bd mg, CO\u2082, (a)\u00b2",
      "10^6 UI, 10^\u221212 M, 2 1\u20442 mg, CO2, (a)^2"),
     ({}, "10\u2076 UI, 2\u00bd mg, CO\u2082", "10\u2076 UI, 2\u00bd mg, CO\u2082"),
     ({"uncased": True}, "Perch\u00c9", "perch\u00e9"),
