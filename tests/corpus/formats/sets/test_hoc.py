@@ -125,3 +125,25 @@ def test_documents_are_as_many_as_the_papers_count(data: Path) -> None:
     documents = list(hoc_records([archive], documents=True, counts=(counts := Counter())))
     assert counts == {"documents": 1852, "documents without a hallmark": 272}
     assert sum(one["text"].count("\n") + 1 for one in documents) == 17464
+
+
+@pytest.mark.data
+def test_every_sentence_and_label_of_the_archive_is_read(data: Path) -> None:
+    """Count by a few plain lines that share nothing with the reader."""
+    name = data / "en/cls/HoC/hoc-original.tar.gz"
+    files: dict[tuple[str, str], str] = {}
+    with tarfile.open(name) as packed:
+        for member in packed:
+            if member.name.endswith(".txt") and (stream := packed.extractfile(member)):
+                files[member.name.split("/")[-2], Path(member.name).stem] = stream.read().decode()
+    expected: dict[str, tuple[str, set[str]]] = {}
+    for folder, document in files:
+        if folder == "text":
+            lines = [line for line in files["text", document].splitlines() if line.strip()]
+            marked = files["labels", document].split("<")[1:]
+            for number in range(max(len(lines), len(marked))):
+                found = {one.split("--")[0].strip().lower() for one in marked[number].split(" AND")}
+                expected[f"{document}_s{number}"] = lines[number], found - {"null", ""}
+    assert sum(len(labels) for _, labels in expected.values()) == 5236
+    assert {one["id"]: (one["text"], {*one["labels"]}) for one in hoc_records([str(name)])} \
+        == expected

@@ -273,3 +273,55 @@ def test_real_pubmedqa(data: Path) -> None:
     for record in test:
         assert all(record["text"][one["start"]:one["end"]].strip()
                    for one in record["meta"]["sections"])
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["7B_golden", "4B1_golden"])
+@pytest.mark.parametrize("kind", ["factoid", "list", "yesno", "summary"])
+def test_every_question_and_snippet_of_bioasq_is_read(data: Path, name: str, kind: Any) -> None:
+    """Count by a few plain lines that share nothing with the reader."""
+    path = data / f"en/qa/bioasq/{name}.json"
+    expected: list[tuple[str, str, str | None]] = []
+    for item in json.loads(path.read_text())["questions"]:
+        if item["type"] == kind:
+            snippets = sorted({one["text"].strip() for one in item["snippets"]})
+            expected += [(item["id"], one, None) for one in snippets] \
+                if kind in ("factoid", "list") else \
+                [(item["id"], "".join(sorted("".join(snippets).replace(" ", ""))),
+                  item["exact_answer"].lower() if kind == "yesno" else None)]
+    found = [(one["meta"]["question"], one["text"] if kind in ("factoid", "list") else
+              "".join(sorted(one["text"].replace(" ", ""))), one.get("label"))
+             for one in bioasq_records([str(path)], kind)]
+    assert sorted(found, key=str) == sorted(expected, key=str)
+
+
+@pytest.mark.data
+def test_every_part_of_pubmedqa_is_read(data: Path) -> None:
+    """Compare with the file as plain Python reads it."""
+    path = data / "en/qa/pubmedqa/ori_pqal.json"
+    expected = json.loads(path.read_text())
+    found = {one["id"]: one for one in pubmedqa_records([str(path)])}
+    assert found.keys() == expected.keys()
+    for number, item in expected.items():
+        record = found[number]
+        parts = [record["text"][one["start"]:one["end"]] for one in record["meta"]["sections"]]
+        assert (record["question"], record["label"], record["meta"]["long_answer"], parts,
+                [one["label"] for one in record["meta"]["sections"]]) == (
+            item["QUESTION"].strip(), item["final_decision"], item["LONG_ANSWER"],
+            item["CONTEXTS"], item["LABELS"])
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["4b", "5b"])
+def test_every_question_of_biobit_is_read_or_its_answer_is_missing(data: Path, name: str) -> None:
+    """Compare with the file as plain Python reads it."""
+    path = data / f"it/qa/BioASQ_{name}_splitted.json"
+    for split, items in json.loads(path.read_text()).items():
+        expected = Counter((item["ID"], item["context"], item["question"].strip())
+                           for item in items
+                           if item["answer"].strip().lower() in item["context"].lower())
+        found = list(biobit_records([str(path)], split))
+        assert Counter((one["meta"]["question"], one["text"], one["question"])
+                       for one in found) == expected
+        assert all(one["text"].startswith(answer["text"], answer["start"])
+                   for one in found for answer in one["answers"])
