@@ -187,7 +187,7 @@ def test_other_formats_are_no_text(tmp_path: Path, run: Run, content: str, found
     "asma,diabete\nfebbre,tosse\n", "[Referto] Il paziente\n", "WBC | 12.3 | 4-10 | H\n",
     "12|Il paziente\n13|Un altro\n", "WBC\t12\t14\tH\n", "T1\tN0\tM0\n",
     "12345678|prima\nseconda riga\n", "<5 mg al giorno\n",
-    "Una frase di più di sessanta caratteri che non nomina nulla, note, e altro.\n"])
+    "Una frase con molto più di sessanta caratteri prima della sua virgola, note, e altro.\n"])
 def test_prose_and_lists_are_text(tmp_path: Path, run: Run, content: str) -> None:
     (tmp_path / "notes").write_text(content)
     assert [record["text"] for record in run("import", "text", tmp_path / "notes").records] == \
