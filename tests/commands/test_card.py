@@ -205,6 +205,20 @@ def test_scores_of_files(make: Any, run: Any, chain: Path, tmp_path: Path) -> No
     assert "other weights than those of" in done.err
 
 
+def test_scores_of_predictions_are_scores_of_their_model(
+        make: Any, run: Any, chain: Path, tmp_path: Path) -> None:
+    found, scores = tmp_path / "found.jsonl", tmp_path / "scores.jsonl"
+    for words in (("predict", chain / "notes.jsonl", "--model", chain / "tagger", "-o", found),
+                  ("score-tasks", chain / "notes.jsonl", found, "-o", scores)):
+        assert run(*words).code == 0
+    _, bom, _ = make("tagger", "--scores", f"gold={scores}")
+    measured = bom["components"][0]["modelCard"]["quantitativeAnalysis"]["performanceMetrics"]
+    f1 = str(json.loads(scores.read_text())["f1"])
+    assert {"type": "f1", "slice": "gold", "value": f1} in measured
+    done = run("card", chain / "distilled", "--scores", scores)
+    assert done.code == 1 and "found no score of" in done.err
+
+
 def test_scores_of_another_model_of_the_name_are_left_out(
         make: Any, run: Any, chain: Path, tmp_path: Path) -> None:
     scores, own = tmp_path / "scores.jsonl", str(chain / "pretrained")

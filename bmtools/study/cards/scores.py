@@ -13,8 +13,8 @@ from bmtools.io.json_files import read_object
 from bmtools.io.jsonl import read_objects
 from bmtools.io.provenance.fields import StepRecord
 from bmtools.io.provenance.manifest import hash_directory
-from bmtools.io.provenance.record import record_path
-from bmtools.io.sources import split_name
+from bmtools.io.provenance.record import read_record, record_path
+from bmtools.io.sources import source_stem, split_name
 from bmtools.records import JsonMapping
 from bmtools.study.cards.facts import ModelFacts
 
@@ -70,13 +70,15 @@ def read_scores(facts: ModelFacts, sources: Sequence[str]) -> list[Score]:
         name, path = split_name(source)
         _require_same_model(facts, path)
         before, lines = len(found), list(read_objects(path))
-        own = find_model(str(facts.path), {str(line.get("model", "")) for _, line in lines})
+        own = {name for name, step in predictions_of(Path(path)).items()
+               if step.get("parents", {}).get("model") == hash_directory(facts.path)}
+        own |= {*filter(None, [find_model(str(facts.path), {
+            str(line.get("model", "")) for _, line in lines})])}
         for place, line in lines:
             with reading(place, "no line of scores", "expected one of score-pppl, score-mrr, "
                          "score-tasks or score-suite", DataError):
                 # A line of finetune names the checkpoint that it began with.
-                if "compared" in line or "checkpoint" in line or not own or \
-                        line.get("model") != own:
+                if "compared" in line or "checkpoint" in line or line.get("model") not in own:
                     continue
                 of = " ".join(filter(None, (name, line.get("set", "")))) or Path(path).stem
                 found += [Score(metric, value, of, _interval(bounds),
@@ -86,6 +88,27 @@ def read_scores(facts: ModelFacts, sources: Sequence[str]) -> list[Score]:
             raise DataError(f"{setting('scores')}: found no score of {facts.path} in {path}, "
                             "expected lines whose key 'model' is its path, or the only one that "
                             "ends like it")
+    return found
+
+
+def predictions_of(path: Path, steps: Mapping[str, JsonMapping] | None = None,
+                   ) -> dict[str, JsonMapping]:
+    """Find the predictions that a file has scores of, by the record of score-tasks.
+
+    Args:
+        path: of the scores.
+        steps: further records by the hash of their output; others are beside the scores.
+
+    Returns:
+        the records of predict, by the names of the predictions in the scores.
+    """
+    record, found = read_record(path), dict[str, JsonMapping]()
+    for name, digest in record.get("inputs", {}).items():
+        step = record.get("upstream", {}).get(name) or (steps or {}).get(digest) \
+            or read_record(path.parent / name)
+        if record.get("command") == "score-tasks" and step.get("command") == "predict" \
+                and step.get("sha256") == digest:
+            found[source_stem(name).strip("<>")] = step
     return found
 
 

@@ -23,7 +23,7 @@ from bmtools.io.provenance.record import read_record
 from bmtools.io.sources import source_stem
 from bmtools.io.unfinished import RUN
 from bmtools.records import JsonMapping, JsonObject, readable
-from bmtools.study.cards.scores import find_model
+from bmtools.study.cards.scores import find_model, predictions_of
 from bmtools.study.lineages.graph import Lineage
 from bmtools.study.lineages.lineage import kept_by, trace
 from bmtools.study.reports.charts import Chart
@@ -265,22 +265,14 @@ def _scored(study: Study, path: Path) -> tuple[dict[str, str], str]:
         the models by the names of their predictions, except models with several predictions; and
         the name of the gold records.
     """
-    record = study.files.get(path) or read_record(path)
-    if record.get("command") != "score-tasks" or not record.get("inputs"):
-        return {}, ""
-    steps = {step.get("sha256"): step for step in study.files.values()}
+    steps = {step.get("sha256", ""): step for step in study.files.values()}
     known = {one.record.get("sha256"): str(one.path) for one in study.directories}
-    gold, *others = record["inputs"].items()
-    models = {}
-    for name, digest in others:
-        step = record.get("upstream", {}).get(name) or steps.get(digest) \
-            or read_record(path.parent / name)
-        if step.get("command") == "predict" and step.get("sha256") == digest:
-            model = step.get("settings", {}).get("model")
-            models[source_stem(name).strip("<>")] = known.get(
-                step.get("parents", {}).get("model"), str(model))
+    models = {name: known.get(step.get("parents", {}).get("model"),
+                              str(step.get("settings", {}).get("model")))
+              for name, step in predictions_of(path, steps).items()}
     counts = Counter(models.values())
-    return {name: one for name, one in models.items() if counts[one] == 1}, source_stem(gold[0])
+    gold = source_stem(next(iter(read_record(path)["inputs"]))) if models else ""
+    return {name: one for name, one in models.items() if counts[one] == 1}, gold
 
 
 def _add_run(study: Study, name: str, lines: list[JsonObject]) -> None:
