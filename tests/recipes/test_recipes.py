@@ -11,16 +11,19 @@ from bmtools.recipes.phases import resolved
 from bmtools.recipes.settings import DistillationConfig
 from bmtools.recipes.toml import load_recipe, parse_run_config, recipe_names, recipe_text, to_toml
 
-NAMES = ("biobit", "biolm-base", "biolm-base-continued", "biolm-distill",
-         "biolm-distill-align", "biolm-large", "biolm-large-continued", "biomegatron-1.2b",
+NAMES = ("biobert", "biobit", "biolm-base", "biolm-base-continued", "biolm-distill",
+         "biolm-distill-align", "biolm-large", "biolm-large-continued", "biomed-roberta",
+         "biomegatron-1.2b",
          "biomegatron-345m", "biomegatron-800m", "bioptimus", "bioptimus-continued",
          "bioptimus-more-words", "bioptimus-no-curriculum", "bioptimus-scratch", "bioptimus-words",
-         "clm-detour", "distilbert", "laptop", "medbit", "medbit-or", "medbit-r0", "medbit-r12",
-         "medbit-r3", "medbit-r3-textbooks", "medbit-rf", "pubmedbert",
+         "clinicalbert", "clm-detour", "distilbert", "laptop", "medbit", "medbit-or", "medbit-r0",
+         "medbit-r12", "medbit-r3", "medbit-r3-textbooks", "medbit-rf", "pubmedbert",
          "pubmedbert-adversarial", "pubmedbert-mask-schedule")
 # Papers, by who wrote them and when, as a source begins.
 AUTHORS = {"biobit": "Buonocore et al. 2023", "medbit": "Buonocore et al. 2023",
-           "biolm": "Lewis et al. 2020", "biomegatron": "Shin et al. 2020",
+           "biolm": "Lewis et al. 2020", **dict.fromkeys(
+               ("biobert", "clinicalbert", "biomed"), "Lewis et al. 2020, section 4, on "),
+           "biomegatron": "Shin et al. 2020",
            "bioptimus": "Pavlova and Makhlouf 2023", "pubmedbert": "Gu et al. 2021",
            "clm": "Touchent and de la Clergerie 2026",
            "distilbert": "Sanh et al. 2020",
@@ -30,6 +33,10 @@ MEDBIT = {"max_length": 512, "mask_rate": 0.15, "learning_rate": 3e-5, "schedule
           "masking": "tokens", "min_lr_ratio": 0.0}
 MIXOUT = {"mixout": 0.9, "mixout_scope": "linear", "mixout_gradient": "unscaled"}
 MEDBIT_RUN = {"weight_decay": 0.01, "adam_epsilon": 1e-6, "layer_decay": 0.95}
+BERT = {"objective": "masked+nsp", "mask_rate": 0.15, "masking": "tokens", "schedule": "linear",
+        "mask_replace_prob": 0.8, "random_replace_prob": 0.1, "warmup_steps": 10_000,
+        "min_lr_ratio": 0.0}
+BERT_RUN = {"weight_decay": 0.01, "adam_beta2": 0.999, "dropout": 0.1}
 BIOLM = {"max_length": 512, "mask_rate": 0.15, "batch_size": 8192, "steps": 500_000,
          "warmup_ratio": 0.05, "schedule": "linear", "min_lr_ratio": 0.0, "objective": "masked",
          "mask_replace_prob": 0.8, "random_replace_prob": 0.1}
@@ -49,10 +56,8 @@ DETOUR = {"max_length": 8192, "batch_size": 384, "learning_rate": 2e-4, "frozen_
 # Values of each phase, and of the run.
 PAPERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
     # Methods, "Italian Language Pretraining"; Lee et al. 2020, 4.2; Devlin et al. 2019, A.2.
-    "biobit": ([{"objective": "masked+nsp", "mask_rate": 0.15, "masking": "tokens",
-                 "max_length": 512, "batch_size": 192, "steps": 1_000_000, "learning_rate": 1e-4,
-                 "warmup_steps": 10_000, "schedule": "linear"}],
-               {"weight_decay": 0.01, "adam_beta2": 0.999, "dropout": 0.1}),
+    "biobit": ([{**BERT, "max_length": 512, "batch_size": 192, "steps": 1_000_000,
+                 "learning_rate": 1e-4}], BERT_RUN),
     # Table 2, rows R3+ and R12+, and the notebook.
     "medbit-r3": ([{**MEDBIT, "warmup_ratio": 0.02}], {**MEDBIT_RUN, **MIXOUT}),
     "medbit-r12": ([{**MEDBIT, "warmup_ratio": 0.0, "warmup_steps": 0}],
@@ -81,6 +86,16 @@ PAPERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
     "biolm-large-continued": ([{**BIOLM, "learning_rate": 4e-4}], BIOLM_RUN),
     "biolm-base": ([{**BIOLM, "learning_rate": 6e-4}], BIOLM_RUN),
     "biolm-large": ([{**BIOLM, "learning_rate": 4e-4}], BIOLM_RUN),
+    # Section 4: BioBERT, ClinicalBERT and BioMed-RoBERTa.
+    "biobert": ([{**BERT, "max_length": 512, "batch_size": 192, "learning_rate": 1e-4,
+                  "steps": steps, "mixture": {corpus: 1.0}}
+                 for steps, corpus in ((200_000, "pubmed"), (270_000, "pmc"),
+                                       (1_000_000, "pubmed"))], BERT_RUN),
+    "clinicalbert": ([{**BERT, "max_length": 128, "batch_size": 32, "learning_rate": 5e-5,
+                       "steps": 150_000}], BERT_RUN),
+    "biomed-roberta": ([{**BIOLM, "steps": 12_500, "batch_size": 2048, "learning_rate": 5e-4,
+                         "warmup_ratio": 0.06}],
+                       {key: value for key, value in BIOLM_RUN.items() if key != "precision"}),
     # Table 4; lengths from table 8 and section 8.2.
     "bioptimus": ([{**BIOPTIMUS, "masking": "tokens", "mask_rate": 0.15, "mask_replace_prob": 0.8,
                     "random_replace_prob": 0.1, "epochs": 7.0, "learning_rate": 1e-4},
