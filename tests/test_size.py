@@ -22,7 +22,7 @@ import pytest
 LIMITS = {
     "code lines": 38_700,  # without docstrings, comments and blank lines
     "functions": 3150,  # methods and functions in functions included
-    "files": 384,
+    "files": 385,
     "options": 245,  # distinct names of long options of all commands
     "options of one command": 45,  # of the command that has most
     "rooms": 16,

@@ -170,6 +170,19 @@ def ddi() -> None:
     """
 
 
+@_reads("formats.sets.ebm_nlp:ebm_nlp_records", "EBM-NLP's documents and annotations",
+        "ebm_nlp_2_00 --split train -o train.jsonl",
+        "ebm_nlp_2_00.tar.gz --split test/gold -o test.jsonl", archives=True)
+@click.option("--split", type=Choice(("train", "test/gold", "test/crowd")), required=True,
+              help="Split to read.")
+def ebm_nlp() -> None:
+    """Participants, interventions and outcomes of EBM-NLP, one record for every sentence.
+
+    Entities of the types PAR, INT and OUT may overlap: finetune pico --set overlapping=true learns
+    all of them. meta.document is the abstract.
+    """
+
+
 @_reads("tables:table_records", "TSV of sentence and label", "gad.tsv -o train.jsonl",
         "gad.tsv --source GAD", config=GAD, headless=("sentence", "label"))
 def gad() -> None:
