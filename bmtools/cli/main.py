@@ -26,7 +26,7 @@ from bmtools.cli.streams import (
 )
 from bmtools.distributed import SUPERVISED
 from bmtools.errors import BmtoolsError, GateError, settings_spelled_as_flags
-from bmtools.io.failures import not_permitted, not_utf8_name
+from bmtools.io.failures import not_utf8_name, system_fault
 from bmtools.io.system import Ended
 
 COMMANDS = {
@@ -211,9 +211,9 @@ def message_and_code(error: BaseException) -> tuple[str, int]:
         return f"{message}{'' if message.endswith('?') else '.'} See '{path} --help'.", 2
     if isinstance(error, click.ClickException):
         return error.format_message(), error.exit_code
-    if isinstance(error, PermissionError):
-        return not_permitted(error), 1
-    if isinstance(error, BmtoolsError | OSError):
+    if isinstance(error, OSError):
+        return system_fault(error), 1
+    if isinstance(error, BmtoolsError):
         return str(error), 3 if isinstance(error, GateError) else 1
     if SUPERVISED in os.environ:
         time.sleep(_SECONDS_FOR_OTHERS)  # its launcher ends it if another process failed first

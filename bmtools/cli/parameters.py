@@ -6,6 +6,7 @@ for records, and for completion. A parameter whose value is opened as a file has
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,15 @@ class NamedPath(click.Path):
 
     is_output = is_directory = is_records = False
     is_hashed = True
+
+    def convert(self, value: str | os.PathLike[str], param: click.Parameter | None,
+                ctx: click.Context | None) -> str | bytes | os.PathLike[str]:
+        """Convert a name; a link that leads to no file is named as such."""
+        path = Path(value)
+        if self.exists and path.is_symlink() and not os.path.exists(path):  # noqa: PTH110, loops
+            self.fail(f"{str(value)!r} is a symbolic link to {str(path.readlink())!r}, which leads "
+                      "to no file", param, ctx)
+        return super().convert(value, param, ctx)
 
     def paths(self, value: object) -> Iterator[str]:
         """Yield the paths in a converted value of one parameter; none if it names no file."""

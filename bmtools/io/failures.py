@@ -53,11 +53,17 @@ def cannot_write(path: str | Path, error: OSError) -> WriteError:
                                                                           else ""))
 
 
-def not_permitted(error: PermissionError) -> str:
-    """Say what this user may not use, and the way out."""
-    if error.filename is None:
+def system_fault(error: OSError) -> str:
+    """Name the file that the system does not open, the reason and the way out."""
+    if not isinstance(error.filename, str | bytes) or error.filename2 is not None:
         return str(error)
     path = Path(os.fsdecode(error.filename))
+    if error.errno == errno.ELOOP:
+        return (f"{path}: found a symbolic link that leads back to itself, expected a file; remove "
+                "it, or name another file")
+    if not isinstance(error, PermissionError):
+        hint = _HINTS.get(error.errno or 0)
+        return f"{path}: {reason(error)}" + (f"; {hint}" if hint else "")
     if not os.path.lexists(path):  # or what leads to it may not be looked at
         return f"{path}: {reason(error)}; ask the owner of {path.parent}, or name another place"
     kind = "directory" if os.path.isdir(path) else "file"  # noqa: PTH112, which may raise

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -29,6 +31,7 @@ from bmtools.records import CHECKED, ORIGINS, JsonObject, Record, RecordFields, 
 
 _OBJECTS = msgspec.json.Decoder(JsonObject)
 _IGNORED = "\ufeff\x1e"  # at the start of a line: BOMs of joined files, separators of RFC 7464
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _TRUNCATED = "Input data was truncated"  # msgspec's words for JSON that ends too early
 _UNEXPECTED_END = "unexpected end of data"  # Python's for UTF-8 that does
 _SOURCES_NAMED = 3
@@ -297,6 +300,8 @@ def _record_error(error: Exception, line: bytes, place: str, name: str,
         return RecordError(place, f"{error.reason}; type bmtools import jsonl --help for records "
                                   "under other keys", error.content)
     text = line.decode("utf-8").lstrip(_IGNORED)
+    if fault := too_large(text, error):
+        return RecordError(place, fault, text)
     if is_first and (hint := importer(text, name)):
         raise DataError(f"{place}: {hint}") from error
     found = "another JSON value" if isinstance(error, msgspec.ValidationError) else \
@@ -304,6 +309,15 @@ def _record_error(error: Exception, line: bytes, place: str, name: str,
     prose = "; for plain text, type bmtools import text" \
         if is_first and not text.lstrip().startswith(("{", "[", '"')) else ""
     return RecordError(place, f"found {found}, expected a JSON object on one line{prose}", text)
+
+
+def too_large(line: str, error: Exception) -> str:
+    """Name the number in a line of JSON that no float holds; empty if it is not the error."""
+    if "out of range" not in str(error):
+        return ""
+    numbers = (one for one in _NUMBER.findall(line) if math.isinf(float(one)))
+    return (f"found the number {next(numbers, '')[:40]}, which is out of range, expected numbers "
+            "of up to 1.8e308")
 
 
 def read_objects(*names: str) -> Iterator[tuple[str, JsonObject]]:

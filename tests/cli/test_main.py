@@ -104,6 +104,22 @@ def test_what_may_not_be_looked_at() -> None:
     assert message_and_code(PermissionError("no")) == ("no", 1)
 
 
+def test_a_link_without_an_end_and_a_full_disk_are_one_line(tmp_path: Path, run: Run) -> None:
+    loop, dangling, text = tmp_path / "loop", tmp_path / "dangling", tmp_path / "a.txt"
+    loop.symlink_to("loop")
+    dangling.symlink_to("absent")
+    text.write_text("Febbre.\n")
+    for option in ("-o", "--rejects"):
+        outcome = run("import", "text", text, option, loop)
+        assert outcome.err == (f"bmtools: {loop}: found a symbolic link that leads back to itself, "
+                               "expected a file; remove it, or name another file\n")
+    for link, target in ((loop, "loop"), (dangling, "absent")):
+        outcome = run("import", "text", link)
+        assert (f"'{link}' is a symbolic link to '{target}', which leads to no file") in outcome.err
+    assert message_and_code(OSError(28, "No space left on device", "out")) == (
+        "out: no space left on device; make room, or write elsewhere", 1)
+
+
 @pytest.mark.parametrize(("command", "option", "hint"), [
     ("pretrain", "--lr", "did you mean '--learning-rate'?"),
     ("pretrain", "--max-steps", "did you mean '--steps'?"),

@@ -110,6 +110,8 @@ def test_sources_without_a_record_are_named(tmp_path: Path) -> None:
     (b"[1]", "found another JSON value, expected a JSON object on one line"),
     (b'{"id":"1","text":"\xe8"}', "byte 19 is not UTF-8"),
     (b'{"id":"1"}', "key 'text' is missing"),
+    (b'{"id":"1","text":"x","meta":{"y":[5,-1e999]}}', "found the number -1e999, which is out of "
+     "range, expected numbers of up to 1.8e308"),
 ])
 def test_a_bad_line_is_named(tmp_path: Path, line: bytes, reason: str) -> None:
     path = tmp_path / "a.jsonl"

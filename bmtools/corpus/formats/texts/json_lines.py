@@ -13,6 +13,7 @@ from bmtools.corpus.formats.settings import read_columns
 from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.errors import RecordError, Reject, setting
 from bmtools.io.folders import whole_json
+from bmtools.io.jsonl import too_large
 from bmtools.io.record_size import check_record_size
 from bmtools.io.sources import read_lines, source_name, source_stem
 from bmtools.records import JsonObject, Record, RecordFields, converted, readable
@@ -62,6 +63,8 @@ def json_objects(names: Iterable[str], shape: type[Shape],
 
 
 def _fault(line: str, error: Exception) -> str:
+    if fault := too_large(line, error):
+        return fault
     if isinstance(error, msgspec.ValidationError) and not str(error).startswith(
             "Expected `object`"):
         return readable(str(error))

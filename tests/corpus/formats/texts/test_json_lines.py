@@ -23,7 +23,9 @@ class Named(TypedDict):
     ("[1]", Named, "found '[1]' (Expected `object`, got `array`), expected a JSON object"),
     ('{"a":' * 10**5, dict[str, Any], "recursion depth exceeded"),
     ('{"name": 1}', Named, "key 'name': found a whole number, expected text"),
-    ("{}", Named, "key 'name' is missing"), ("7", dict[str, Any], "found '7' (Expected `object`")])
+    ("{}", Named, "key 'name' is missing"),
+    ('{"name": 1e999}', dict[str, Any], "found the number 1e999, which is out of range"),
+    ("7", dict[str, Any], "found '7' (Expected `object`")])
 def test_what_is_no_such_object_is_refused(tmp_path: Path, line: str, shape: Any,
                                            fault: str) -> None:
     path = tmp_path / "set.jsonl"
