@@ -48,7 +48,7 @@ Order = Callable[[str], Any]
 """Key by which names of files are sorted."""
 
 
-def set_files(names: Iterable[str], *endings: str) -> Iterator[str]:
+def set_files(names: Iterable[str], *endings: str, counts: Counter[str]) -> Iterator[str]:
     """Yield the names of a set's files: those that are given, and those in folders and archives.
 
     Names in an archive can be read as long as the next one is not asked for. Files of one document
@@ -57,13 +57,14 @@ def set_files(names: Iterable[str], *endings: str) -> Iterator[str]:
     Args:
         names: as for `corpus_files`.
         endings: of the files that are taken from folders and archives, as `.xml`.
+        counts: counts what is passed over, by reason.
 
     Raises:
         DataError: a folder without such a file, or a damaged archive.
     """
     for name in names:
         found = iter([name]) if name == STDIN else \
-            corpus_files(name, *endings, counts=Counter(), order=_order)
+            corpus_files(name, *endings, counts=counts, order=_order)
         first = next(found, None)
         if first is None:
             raise DataError(f"{Path(name)}: found no file in {' or '.join(endings)}, expected one "

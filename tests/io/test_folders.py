@@ -173,7 +173,7 @@ def archive(tmp_path: Path) -> Path:
 
 def set_texts(source: Path | str) -> dict[str, list[str]]:
     return {name: [line for _, line in read_lines(name)]
-            for name in set_files([str(source)], ".xml", ".nxml")}
+            for name in set_files([str(source)], ".xml", ".nxml", counts=Counter())}
 
 
 def test_a_folder_and_its_zip_hold_the_same(folder: Path, archive: Path) -> None:
@@ -193,15 +193,23 @@ def test_a_zip_is_read_however_its_path_is_spelled(
 
 
 def test_files_are_taken_whatever_their_ending(folder: Path) -> None:
-    assert list(set_files(["-", f"{folder}/a/note.txt"], ".xml")) == ["-", f"{folder}/a/note.txt"]
+    names = ["-", f"{folder}/a/note.txt"]
+    assert list(set_files(names, ".xml", counts=Counter())) == names
+
+
+def test_files_of_a_set_that_are_passed_over_are_counted(folder: Path, archive: Path) -> None:
+    for source in (folder, archive):
+        counts: Counter[str] = Counter()
+        assert len(list(set_files([str(source)], ".xml", counts=counts))) == 2
+        assert counts["files that do not end in .xml passed over"] > 0
 
 
 def test_no_files_are_an_error(folder: Path, archive: Path) -> None:
     for source in (folder, archive):
         with pytest.raises(DataError, match=r"found no file in \.ann, expected one at least"):
-            list(set_files([str(source)], ".ann"))
+            list(set_files([str(source)], ".ann", counts=Counter()))
     with pytest.raises(DataError, match=r"set\.zip/c: found no file"):
-        list(set_files([f"{archive}/c"], ".xml"))
+        list(set_files([f"{archive}/c"], ".xml", counts=Counter()))
 
 
 @pytest.mark.parametrize("shift", [8, 1], ids=["data", "name"])

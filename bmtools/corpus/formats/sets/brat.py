@@ -47,8 +47,8 @@ def brat_records(names: Iterable[str], tally: Tally) -> Iterator[Record]:
         DataError: annotations without their text.
     """
     # Read as they come: an archive is closed behind its last file.
-    contents = ((name, read_raw(name)) for name in set_files(_with_partners(names), _TEXT,
-                                                              _ANNOTATION))
+    contents = ((name, read_raw(name)) for name in set_files(
+        _with_partners(names), _TEXT, _ANNOTATION, counts=tally.counts))
     for stem, group in groupby(contents, key=lambda pair: pair[0][
             :pair[0].rindex(member_ending(pair[0]))]):
         files = {member_ending(name).lower(): (name, content) for name, content in group}

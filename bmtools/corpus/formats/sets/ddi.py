@@ -37,7 +37,7 @@ def ddi_records(names: Iterable[str], tally: Tally, default_type: str = "int") -
         tally: counts pairs, interacting ones, and what was repaired or left out.
             It rejects sentences that cannot be read.
     """
-    for name in set_files(names, ".xml"):
+    for name in set_files(names, ".xml", counts=tally.counts):
         sentences = xml_elements(name, ("document",), ("sentence",))
         for number, sentence in enumerate(sentences):
             tally.counts["documents"] += number == 0

@@ -47,7 +47,7 @@ def i2b2_2010_records(names: Iterable[str], tally: Tally) -> Iterator[Record]:
         DataError: annotations without their text, or two files of one name and ending.
     """
     files: dict[str, dict[str, tuple[str, str]]] = {}
-    for name in set_files(names, _TEXT, _CONCEPT, _RELATION, _ASSERTION):
+    for name in set_files(names, _TEXT, _CONCEPT, _RELATION, _ASSERTION, counts=tally.counts):
         ending, found = member_ending(name), files.setdefault(source_stem(name), {})
         if ending in found:
             raise DataError(f"{source_name(name)}: found a second {source_stem(name)}{ending}, "
@@ -140,7 +140,7 @@ def i2b2_xml_records(names: Iterable[str], tally: Tally) -> Iterator[Record]:
         tally: counts annotations at their offset, moved and lost, and relations lost.
             It rejects files that cannot be read, and what is lost, which otherwise is dropped.
     """
-    for name in set_files(names, ".xml"):
+    for name in set_files(names, ".xml", counts=tally.counts):
         for root in xml_elements(name, _ROOTS, _ROOTS):
             with tally.rejecting():
                 yield _record_xml(root, name, tally)
