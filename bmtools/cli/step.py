@@ -36,6 +36,7 @@ class CommandStep(Step):
         super().__init__(context.command_path.partition(" ")[2])
         self.context = context
         self.display: Display | None = None
+        self.paths: list[DeclaredPath] = []
 
     def check(self, may_exist: bool) -> None:
         """Check inputs and outputs before anything heavy loads, and reserve the outputs.

@@ -243,7 +243,7 @@ def test_results_on_a_terminal_are_a_table() -> None:
     table, _ = on_terminal("recipe", "list")
     lines, _ = on_terminal("recipe", "list", "--json")
     assert replayed(table)[0].split() == ["recipe", "title", "phases", "source"]
-    assert replayed(lines)[0].startswith('{"recipe":"biobit"')
+    assert replayed(lines)[0].startswith('{"recipe":"biobert"')
 
 
 def test_a_pipe_loads_nothing_of_terminals(write_lines: Callable[..., Path]) -> None:
