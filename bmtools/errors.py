@@ -182,10 +182,12 @@ def check_values(settings: Any) -> None:
             require(found in allowed, name, found or repr(found),
                     f"{expected}{meant and f'; {meant}'}")
         elif parts[0] in _TYPES:
-            types, expected = _TYPES[parts[0]]
-            is_right = isinstance(found, types) and isinstance(found, bool) == (parts[0] is bool)
+            known = [(part, *_TYPES[part]) for part in parts if part in _TYPES]
+            is_right = any(isinstance(found, types) and isinstance(found, bool) == (part is bool)
+                           for part, types, _ in known)
             shown = repr(found) if isinstance(found, str) else found
-            require(is_right or (found is None and NoneType in parts), name, shown, expected)
+            require(is_right or (found is None and NoneType in parts), name, shown,
+                    " or ".join(expected for *_, expected in known))
 
 
 def choices(annotation: Any) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import cache, lru_cache, partial
 
 from bmtools.corpus.cleaning.repairs import truncation_mark
-from bmtools.corpus.cleaning.settings import COMMERCIAL, DECLARED, FilterConfig
+from bmtools.corpus.cleaning.settings import COMMERCIAL, DECLARED, FilterConfig, date_limit
 from bmtools.errors import BmtoolsError, BmtoolsWarning, setting
 from bmtools.installation import require_extra
 from bmtools.io.provenance.licence_names import licence_parts, normal_name
@@ -42,8 +42,10 @@ def source_filters(config: FilterConfig) -> dict[str, Filter]:
     known = {licence_kind(one) for one in config.licences.split(",") if one.strip()}
     allowed = known | set(_COMMERCIAL) if COMMERCIAL in known else known
     filters: dict[str, tuple[object, Filter]] = {
-        "from-year": (config.from_year, partial(_other_year, operator.ge, config.from_year)),
-        "to-year": (config.to_year, partial(_other_year, operator.le, config.to_year)),
+        "from-year": (config.from_year, partial(
+            _other_date, operator.ge, date_limit(config.from_year), 0)),
+        "to-year": (config.to_year, partial(
+            _other_date, operator.le, date_limit(config.to_year), 13)),
         "licences": (allowed, lambda record: None if allowed.issuperset(map(
             licence_kind, licence_parts(record.get("licence", "")) or [""])) else record.get(
                 "licence", "no licence")),
@@ -96,12 +98,27 @@ def _measured(measure: Callable[[str], int], is_right: Callable[[int, int], bool
     return None if is_right(found, limit) else found
 
 
-def _other_year(is_right: Callable[[int, int], bool], limit: int, record: Record) -> object:
-    year = record.get("meta", {}).get("year")
+def _other_date(is_right: Callable[[list[int], list[int]], bool], limit: list[int],
+                no_month: int, record: Record) -> object:
+    """Compare the date of a record, as far as the limit goes.
+
+    Args:
+        is_right: comparison of years, or of years and months.
+        limit: year, or year and month.
+        no_month: stands for a month that is not known, so that the record is left out.
+        record: has `year` and `month` in its `meta`.
+    """
+    meta = record.get("meta", {})
+    year, month = meta.get("year"), meta.get("month") if limit[1:] else None
     try:
-        return None if is_right(int(year), limit) else year
+        date = [int(year), int(month or no_month)]
     except (TypeError, ValueError):
-        return "no year" if year is None else year
+        return "no year" if year is None else f"{year}-{month}" if month else year
+    if is_right(date[:len(limit)], limit):
+        return None
+    if date[0] != limit[0] or not limit[1:]:
+        return year
+    return f"{year}-{date[1]:02}" if month else f"{year}, no month"
 
 
 def _other_language(languages: set[str], record: Record) -> str | None:

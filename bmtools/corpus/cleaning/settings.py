@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from bmtools.errors import require, require_names
@@ -16,6 +17,7 @@ BASIC_KINDS = ("email", "phone", "record-number", "iban", "codice-fiscale", "dni
 KINDS = (*BASIC_KINDS, "birth-date")
 DECLARED = "declared"
 COMMERCIAL = "commercial"
+_DATE = re.compile(r"\d{1,4}(?:-(?:0[1-9]|1[0-2]))?")
 
 
 class RepairConfig(Settings, title="Repairs of text"):
@@ -48,10 +50,12 @@ class FilterConfig(Settings, title="Records left out"):
                                 "tell are kept.", metavar="declared|CODE,...")
     drop_truncated: bool = option(False, "Leave out records whose text has a mark such as "
                                          "(ABSTRACT TRUNCATED) instead of removing the mark.")
-    from_year: int = option(
-        0, "First `meta.year` kept; records without one are left out. 0 for no limit.")
-    to_year: int = option(
-        0, "Last `meta.year` kept; records without one are left out. 0 for no limit.")
+    from_year: str | int = option(
+        "", "First `meta.year` kept, or month, as 2020-03, by `meta.month`. Records without this "
+            "date are left out.", metavar="YEAR[-MM]")
+    to_year: str | int = option(
+        "", "Last `meta.year` kept, or month, as 2020-03, by `meta.month`. Records without this "
+            "date are left out.", metavar="YEAR[-MM]")
     licences: str = option("", "Licences kept, as CC-BY,CC0, in any version and spelling; "
                                "commercial for those that allow commercial use. Records without "
                                "one are left out.", metavar="commercial|NAME,...")
@@ -60,8 +64,13 @@ class FilterConfig(Settings, title="Records left out"):
         super().__post_init__()
         require(not self.max_words or self.min_words <= self.max_words, "min_words",
                 self.min_words, f"at most max_words, {self.max_words}")
-        require(not self.to_year or self.from_year <= self.to_year, "from_year", self.from_year,
-                f"at most to_year, {self.to_year}")
+        for name in ("from_year", "to_year"):
+            found = getattr(self, name)
+            require(not found or bool(_DATE.fullmatch(str(found))), name, found,
+                    "a year, or a month as 2020-03")
+        last = date_limit(self.to_year)
+        require(not last or date_limit(self.from_year)[:len(last)] <= last, "from_year",
+                self.from_year, f"at most to_year, {self.to_year}")
 
 
 class PersonalDataConfig(Settings, title="Personal data"):
@@ -84,6 +93,11 @@ class PersonalDataConfig(Settings, title="Personal data"):
     def kinds(self) -> frozenset[str]:
         """The kinds of personal data by name."""
         return _listed(self.personal_kinds, BASIC_KINDS, KINDS)
+
+
+def date_limit(date: str | int) -> list[int]:
+    """Read a year, or a year and a month; empty for no limit."""
+    return [int(part) for part in str(date or "").split("-") if part]
 
 
 def _listed(text: str, basic: tuple[str, ...], known: tuple[str, ...]) -> frozenset[str]:

@@ -36,6 +36,17 @@ def found(config: FilterConfig, **record: Any) -> dict[str, Any]:
     ({"to_year": 2000}, {"meta": {"year": "2001"}}, {"to-year": "2001"}),
     ({"to_year": 2000}, {}, {"to-year": "no year"}),
     ({"to_year": 2000}, {"meta": {"year": "c. 1990"}}, {"to-year": "c. 1990"}),
+    ({"to_year": "2020-03"}, {"meta": {"year": 2019}}, {}),
+    ({"to_year": "2020-03"}, {"meta": {"year": 2020, "month": 3}}, {}),
+    ({"to_year": "2020-03"}, {"meta": {"year": 2020, "month": 4}}, {"to-year": "2020-04"}),
+    ({"to_year": "2020-03"}, {"meta": {"year": 2021, "month": 1}}, {"to-year": 2021}),
+    ({"to_year": "2020-12"}, {"meta": {"year": 2020}}, {"to-year": "2020, no month"}),
+    ({"to_year": "2020-03"}, {"meta": {"year": 2020, "month": "May"}}, {"to-year": "2020-May"}),
+    ({"from_year": "2020-02", "to_year": 2020}, {"meta": {"year": 2020, "month": 2}}, {}),
+    ({"from_year": "2020-02"}, {"meta": {"year": 2020, "month": 1}}, {"from-year": "2020-01"}),
+    ({"from_year": "2020-01"}, {"meta": {"year": 2020}}, {"from-year": "2020, no month"}),
+    ({"from_year": "2020-02"}, {}, {"from-year": "no year"}),
+    ({"to_year": 2020}, {"meta": {"year": 2020, "month": "spring"}}, {}),
     ({"licences": "CC-BY,CC0"}, {"licence": "CC BY 4.0"}, {}),
     ({"licences": "CC-BY"}, {"licence": "CC BY-NC"}, {"licences": "CC BY-NC"}),
     ({"licences": "commercial"}, {"licence": "CC BY-NC-SA"}, {"licences": "CC BY-NC-SA"}),
@@ -60,6 +71,18 @@ def found(config: FilterConfig, **record: Any) -> dict[str, Any]:
 def test_filters(settings: dict[str, Any], record: dict[str, Any],
                  expected: dict[str, Any]) -> None:
     assert found(FilterConfig(**settings), **record) == expected
+
+
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"to_year": "2020-13"}, "to_year: found 2020-13, expected a year, or a month as 2020-03"),
+    ({"from_year": "March 2020"}, "from_year: found March 2020, expected a year, or a month as"),
+    ({"to_year": -1}, "to_year: found -1, expected 0 or more"),
+    ({"to_year": 2020.5}, "to_year: found 2020.5, expected text or a whole number"),
+    ({"from_year": "2020-04", "to_year": "2020-03"}, "from_year: found 2020-04, expected at most"),
+    ({"from_year": 2021, "to_year": "2020-12"}, "from_year: found 2021, expected at most to_year")])
+def test_dates_that_are_none(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        FilterConfig(**settings)
 
 
 @pytest.mark.parametrize(("licence", "expected"), [

@@ -36,6 +36,7 @@ _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 _HREF = "{http://www.w3.org/1999/xlink}href"
 _LICENCE_REF = "{http://www.niso.org/schemas/ali/1.0/}license_ref"
 _YEAR = re.compile(r"\d{4}")
+_MONTH = re.compile(r"0?[1-9]|1[0-2]")
 _MATH = "{http://www.w3.org/1998/Math/MathML}"
 # Classes of what is left out, by element; `Classes` adds what depends on the parent.
 _CLASSES = {
@@ -154,12 +155,15 @@ def _article(element: Element, name: str, classes: Classes) -> Record | None:
     numbers = {one.get("pub-id-type", ""): plain(one) for one in meta.iterchildren("article-id")}
     pmc = next(filter(None, map(numbers.get, ("pmc", "pmcid", "pmcaid"))), "")
     pmid, doi = (numbers.get(kind, "") for kind in ("pmid", "doi"))
-    year = next((date for path in ("pub-date[@pub-type='epub']", "pub-date")
-                 for date in _found(front, f".//{path}/year") if _YEAR.fullmatch(date)), "")
+    year, month = next((date for path in ("pub-date[@pub-type='epub']", "pub-date")
+                        for one in front.iterfind(f".//{path}") if _YEAR.fullmatch((
+                            date := [plain(_child(one, tag)) for tag in ("year", "month")])[0])),
+                       ("", ""))
     kind = element.get("article-type", "")
     about = {
         "journal": next(iter(_found(front, "journal-meta//journal-title")), ""),
-        "year": int(year) if year else None, "pmid": pmid, "doi": doi,
+        "year": int(year) if year else None,
+        "month": int(month) if _MONTH.fullmatch(month) else None, "pmid": pmid, "doi": doi,
         "types": [kind] if kind else [], "keywords": _found(meta, "kwd-group/kwd"),
         "sections": [one.described() for one in text.sections if one.start < one.end]}
     title, licence = _title(titles, classes), _licence(meta)

@@ -27,7 +27,8 @@ CITATIONS = ("MedlineCitation", "BookDocument", "NCBIArticle")
 _DELETIONS = ("DeleteCitation", "DeleteDocument")
 _ADDED = ("PubmedData", "PubmedBookData", "PubMedData")
 _ENGLISH = "en"
-_YEAR = re.compile(r"\d{4}")
+_MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
+_DATE = re.compile(r"(\d{4})(?: (\d\d?|[A-Z][a-z]{2}))?")
 NO_TITLE = "Not Available"
 # PubMed's words for a further abstract that it lacks; they are no abstract.
 ELSEWHERE = "Abstract available from the publisher."
@@ -195,8 +196,8 @@ def _meta(citation: _Citation) -> JsonObject:
         "journal": plain(journal.get("Title")) or plain(info.get("MedlineTA")),
         "issn": plain(info.get("ISSNLinking")) or plain(journal.get("ISSN")),
         "book": plain(book.get("BookTitle")) or plain(book.get("Title")),
-        "year": _year(journal.get("JournalIssue"), book.get("PubDate"),
-                      article_parts.get("ArticleDate")),
+        **_published(journal.get("JournalIssue"), book.get("PubDate"),
+                     article_parts.get("ArticleDate")),
         "date_revised": "-".join(text.zfill(2) for text in _texts(parts.get("DateRevised", ()))),
         "doi": ids.get("doi"),
         "pmcid": ids.get("pmc"),
@@ -215,13 +216,17 @@ def _meta(citation: _Citation) -> JsonObject:
     return {key: value for key, value in meta.items() if value}
 
 
-def _year(*dates: Element | None) -> int | None:
-    """Return the first year named: `MedlineDate` holds a range such as `1998 Dec-1999 Jan`."""
-    for date in dates:
-        for place in () if date is None else date.iter("Year", "MedlineDate"):
-            if year := _YEAR.search(place.text or ""):
-                return int(year[0])
-    return None
+def _published(*dates: Element | None) -> dict[str, int]:
+    """Return the first year named, and its month where one of the dates has it.
+
+    `MedlineDate` holds a range such as `1998 Dec-1999 Jan`, which begins in December 1998.
+    """
+    found = [date for element in dates if element is not None and (date := _DATE.search(
+        " ".join(_texts(element.iter("Year", "Month", "MedlineDate")))))]
+    months = [int(name) if name.isdecimal() else _MONTHS.find(name) // 3 + 1
+              for date in found if date[1] == found[0][1] and (name := date[2])]
+    return {**({"year": int(found[0][1])} if found else {}),
+            "month": next((month for month in months if 1 <= month <= 12), 0)}
 
 
 def _ids(citation: _Citation) -> dict[str, str]:

@@ -111,6 +111,14 @@ def test_a_record(write) -> None:
                  "types": ["research-article"], "keywords": ["asthma"]}}
 
 
+@pytest.mark.parametrize(("month", "expected"), [
+    ("<month>03</month>", 3), ("<month>11</month>", 11), ("<month>13</month>", None),
+    ("<month>Spring</month>", None)])
+def test_the_month_of_publication(write, month: str, expected: int | None) -> None:
+    record = one(write(ARTICLE.replace("<year>2020", f"{month}<year>2020")))
+    assert (record["meta"]["year"], record["meta"].get("month")) == (2020, expected)
+
+
 def test_sections(write) -> None:
     record = one(write(ARTICLE))
     found = [(section["path"], section.get("type"), record["text"][section["start"]:section["end"]])

@@ -49,7 +49,8 @@ def one(path: str, **options: bool) -> Record:
 def test_a_record(source) -> None:
     record = one(source(citation(abstract(part("Was  done.\n")))))
     assert record == {"id": "1", "title": "T.", "text": "Was done.", "lang": "en",
-                      "meta": {"journal": "J", "year": 1998, "languages": ["en"], "copyright": "©"}}
+                      "meta": {"journal": "J", "year": 1998, "month": 12, "languages": ["en"],
+                               "copyright": "©"}}
     assert record.place.endswith("in.xml:2")
 
 
@@ -133,7 +134,8 @@ def test_a_further_abstract_says_what_it_is(source) -> None:
                                   f"{abstract(part('X.'))[10:-11]}</OtherAbstract>"))
     record = one(path, other_abstracts=True)
     assert (record["id"], record["lang"]) == ("1-en", "en")
-    assert record["meta"] == {"journal": "J", "year": 1998, "languages": ["en"], "copyright": "©",
+    assert record["meta"] == {"journal": "J", "year": 1998, "month": 12, "languages": ["en"],
+                              "copyright": "©",
                               "document": "1", "kind": "plain-language-summary"}
 
 
@@ -186,20 +188,29 @@ def test_articles_of_2001(source) -> None:
     assert (second["id"], second["meta"]["mesh"]) == ("4", ["Heart"])
 
 
-@pytest.mark.parametrize(("dates", "year"), [
-    ("<PubDate><Year>2001</Year><Month>Feb</Month></PubDate>", 2001),
-    ("<PubDate><MedlineDate>2000 Spring-Summer</MedlineDate></PubDate>", 2000),
-    ("<PubDate><MedlineDate>Winter 1999-2000</MedlineDate></PubDate>", 1999),
-    ("<PubDate><MedlineDate>Spring</MedlineDate></PubDate>", 2019),
-    ("<PubDate><Year>1987</Year><Season>Fall</Season></PubDate>", 1987), ("", 2019)])
-def test_the_year_of_publication(source, dates: str, year: int) -> None:
+@pytest.mark.parametrize(("dates", "published"), [
+    ("<PubDate><Year>2001</Year><Month>Feb</Month></PubDate>", {"year": 2001, "month": 2}),
+    ("<PubDate><Year>2001</Year><Month>11</Month><Day>9</Day></PubDate>",
+     {"year": 2001, "month": 11}),
+    ("<PubDate><Year>2001</Year><Month>13</Month></PubDate>", {"year": 2001}),
+    ("<PubDate><MedlineDate>2015 Oct-Dec</MedlineDate></PubDate>", {"year": 2015, "month": 10}),
+    ("<PubDate><MedlineDate>1998 Dec-1999 Jan</MedlineDate></PubDate>",
+     {"year": 1998, "month": 12}),
+    ("<PubDate><MedlineDate>2000 Spring-Summer</MedlineDate></PubDate>", {"year": 2000}),
+    ("<PubDate><MedlineDate>Winter 1999-2000</MedlineDate></PubDate>", {"year": 1999}),
+    ("<PubDate><MedlineDate>Spring</MedlineDate></PubDate>", {"year": 2019, "month": 4}),
+    ("<PubDate><Year>2019</Year></PubDate>", {"year": 2019, "month": 4}),
+    ("<PubDate><Year>1987</Year><Season>Fall</Season></PubDate>", {"year": 1987}),
+    ("", {"year": 2019, "month": 4})])
+def test_the_date_of_publication(source, dates: str, published: dict[str, int]) -> None:
     article = (f"<Journal><ISSN IssnType='Print'>1234-5678</ISSN><JournalIssue>{dates}"
                f"</JournalIssue></Journal>{abstract(part('X.'))}"
-               "<ArticleDate DateType='Electronic'><Year>2019</Year></ArticleDate>")
+               "<ArticleDate DateType='Electronic'><Year>2019</Year><Month>04</Month>"
+               "</ArticleDate>")
     record = one(source(f"""<MedlineCitation><PMID Version="2">1</PMID><DateRevised>
         <Year>2021</Year><Month>3</Month><Day>09</Day></DateRevised><Article>{article}</Article>
         <OtherID Source="NLM">PMC77 [Available on 01/01/22]</OtherID></MedlineCitation>"""))
-    assert record["meta"] == {"version": 2, "issn": "1234-5678", "year": year,
+    assert record["meta"] == {"version": 2, "issn": "1234-5678", **published,
                               "date_revised": "2021-03-09", "pmcid": "PMC77", "copyright": "©"}
 
 
