@@ -53,8 +53,8 @@ class Graph(nn.Module):
         self.model: Any = model
         self.model_class, self.tokenizer = model_class, checkpoint.tokenizer
         self.head = lm_head(model) if model_class == MASKED_LM else None
-        # bmtools' head of relations, whose layer reads two mentions
-        self.pairs: Any = next((one for one in model.modules() if hasattr(one, "classify")), None)
+        # Whether it has bmtools' head of relations, which reads two mentions.
+        self.pairs = any(getattr(one, "reads_mentions", False) for one in model.modules())
         self.segments = has_segment_embeddings(model)
         if model.config.model_type == "modernbert":
             model.base_model.register_forward_pre_hook(_let_tokens_see_themselves, with_kwargs=True)
@@ -68,11 +68,9 @@ class Graph(nn.Module):
             states = encode(self.model, input_ids, attention_mask, token_type_ids=token_type_ids)
             logits: Tensor = self.head(states.flatten(0, 1)[positions])
             return logits
-        others = {} if token_type_ids is None else {"token_type_ids": token_type_ids}
-        found = self.model(input_ids=input_ids, attention_mask=attention_mask, **others)
-        if self.pairs is not None:
-            logits = self.pairs.classify(found.logits, mentions)
-            return logits
+        others = {"token_type_ids": token_type_ids, "mentions": mentions}
+        found = self.model(input_ids=input_ids, attention_mask=attention_mask, **{
+            name: value for name, value in others.items() if value is not None})
         return torch.stack([found.start_logits, found.end_logits], dim=-1) \
             if hasattr(found, "start_logits") else found.logits
 
@@ -93,7 +91,7 @@ class Graph(nn.Module):
         if self.head is not None:
             kept = np.flatnonzero(inputs["attention_mask"])
             inputs["positions"] = kept[::1 + len(kept) // _POSITIONS]
-        if self.pairs is not None:
+        if self.pairs:
             inputs["mentions"] = np.stack([np.arange(shape[1]) < 2, np.arange(shape[1]) == 2])[
                 None].repeat(len(ids), axis=0)
         return inputs
@@ -141,7 +139,7 @@ class Graph(nn.Module):
         inputs = self.shapes()[1]
         dynamic = {name: dict.fromkeys(range(value.ndim), torch.export.Dim.DYNAMIC)
                    for name, value in inputs.items()}
-        if self.pairs is not None:
+        if self.pairs:
             dynamic["mentions"].pop(1)
         with torch.no_grad(), silenced():
             return torch.export.export(self, (), as_tensors(inputs), dynamic_shapes=dynamic,

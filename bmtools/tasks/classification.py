@@ -65,6 +65,7 @@ class TextTask(Task[TextExample, TextInput]):
     """
 
     model_class = "AutoModelForSequenceClassification"
+    pooling = "cls"
     needed: ClassVar[Mapping[str, str]] = {}
     expected: ClassVar[str]
     reads_titles = True

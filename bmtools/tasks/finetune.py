@@ -6,6 +6,7 @@ import itertools
 import statistics
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from os import PathLike
@@ -400,6 +401,8 @@ def _run_seeds(plan: FinetunePlan, task: AnyTask, splits: Mapping[str, AnySplit]
         DivergedError: every seed diverged.
     """
     seeds = list(stops) if stops else plan.finetuning.seed_numbers(plan.optimization.seed)
+    task = copy(task)
+    task.config = plan.config
     best: Best | None = None
     lines: list[Report] = []
     done: dict[int, Stop] = {}

@@ -20,7 +20,7 @@ from bmtools.errors import CheckpointError
 from bmtools.models.architectures import token_embeddings
 from bmtools.models.checkpoint import Checkpoint, load_checkpoint
 from bmtools.models.model_files import WEIGHTS
-from bmtools.tasks.settings import NerConfig
+from bmtools.tasks.settings import HeadConfig, NerConfig
 from bmtools.tasks.tagging import SCHEMES, can_follow, group_labels
 from bmtools.vocab.tokenizer import fingerprint
 
@@ -39,12 +39,18 @@ class Head(nn.Module):
 
     Attributes:
         attention_mask: of the batch that the model is reading, (batch, tokens).
+        mentions: of that batch, (batch, 2, tokens) bool, True on the tokens of head and tail; None
+            without pooling of mentions.
     """
 
     attention_mask: Tensor | None = None
+    mentions: Tensor | None = None
 
-    def _before_model(self, _model: nn.Module, _args: object, inputs: dict[str, Tensor]) -> None:
+    def _before_model(self, _model: nn.Module, args: object,
+                      inputs: dict[str, Tensor]) -> tuple[object, dict[str, Tensor]]:
         self.attention_mask = inputs.get("attention_mask")
+        self.mentions = inputs.pop("mentions", None)
+        return args, inputs
 
     def replace_layer(self, model: nn.Module, name: str) -> None:
         """Take the place of a model's layer."""
@@ -155,31 +161,6 @@ def output_layer(model: PreTrainedModel, outputs: int, path: Path) -> tuple[str,
     return found[0]
 
 
-class PairHead(Head):
-    """A linear layer over the joined states of two mentions.
-
-    Source: Gu et al. 2021, section 6.5; Baldini Soares et al. 2019, figure 3 (e) and (f).
-    """
-
-    def __init__(self, inputs: int, outputs: int) -> None:
-        super().__init__()
-        self.output = nn.Linear(2 * inputs, outputs)
-
-    def forward(self, states: Tensor) -> Tensor:
-        """Pass states on; `classify` needs the mentions, too."""
-        return states
-
-    def classify(self, states: Tensor, mentions: Tensor) -> Tensor:
-        """Compute logits, (batch, labels).
-
-        Args:
-            states: (batch, tokens, hidden size).
-            mentions: (batch, 2, tokens) bool, True on the tokens of head and tail.
-        """
-        masked = states[:, None].masked_fill(~mentions[..., None], -torch.inf)
-        return self.output(masked.amax(dim=2).flatten(1))
-
-
 def add_tokens(checkpoint: Checkpoint, tokens: Sequence[str]) -> tuple[Checkpoint, list[int]]:
     """Give a checkpoint tokens that it lacks; its tokenizer and embeddings are changed in place.
 
@@ -208,36 +189,40 @@ def draw_embeddings(model: PreTrainedModel, ids: Sequence[int], seed: int) -> No
             std=model.config.initializer_range, generator=rng)
 
 
-# Tagging
+class StatesHead(Head):
+    """Layers over the states of tokens: an LSTM, pooling, hidden layers and an output layer.
 
+    An LSTM reads all tokens. Without pooling each token has logits; otherwise an input has them, of
+    the pooled states. Dropout follows each hidden layer, and the last layer of an LSTM.
 
-class TaggingHead(Head):
-    """Hidden layers and an output layer, perhaps with conditional random fields over its logits.
-
-    Dropout follows each hidden layer, and the last layer of an LSTM.
+    Source: Gu et al. 2021 (BLURB), sections 5.2 and 6.5, tables 10 and 12; Baldini Soares et al.
+    2019, figure 3 (e) and (f); Shin et al. 2020 (BioMegatron), tables 1 and 2. None of them states
+    how an LSTM labels a whole input: here by the last state of each direction.
 
     Attributes:
-        crf: fields over the words' logits, one a type where types overlap; None without any.
+        crf: conditional random fields over the words' logits, one a type where types overlap; None
+            without any.
 
     Args:
         config: of the task.
+        pooling: `pooling` of relations, or nothing.
         inputs: width of the encoder's states.
         outputs: number of labels.
     """
 
-    def __init__(self, config: NerConfig, inputs: int, outputs: int) -> None:
+    def __init__(self, config: HeadConfig, pooling: str, inputs: int, outputs: int) -> None:
         super().__init__()
+        self.pooling = pooling
         self._dropout = config.head_dropout  # no nn.Dropout: the loop sets those to the model's
-        widths = [inputs, *[config.head_size] * config.head_layers]
-        self.hidden = nn.ModuleList(nn.Linear(*pair) for pair in pairwise(widths)) \
-            if config.head == "mlp" else None
-        self.lstm = nn.LSTM(inputs, config.head_size // 2, config.head_layers, batch_first=True,
-                            bidirectional=True,
-                            dropout=self._dropout if config.head_layers > 1 else 0.0) \
-            if config.head == "bilstm" else None
-        self.output = nn.Linear(inputs if config.head == "linear" else config.head_size, outputs)
+        is_lstm, layers, size = config.head == "bilstm", config.head_layers, config.head_size
+        pooled = (size if is_lstm else inputs) * (2 if self.reads_mentions else 1)
+        widths = [pooled, *[size] * layers * (config.head == "mlp")]
+        self.hidden = nn.ModuleList(nn.Linear(*pair) for pair in pairwise(widths))
+        self.lstm = nn.LSTM(inputs, size // 2, layers, batch_first=True, bidirectional=True,
+                            dropout=self._dropout if layers > 1 else 0.0) if is_lstm else None
+        self.output = nn.Linear(widths[-1], outputs)
         self.crf: Crf | None = None
-        if config.crf:
+        if isinstance(config, NerConfig) and config.crf:
             prefixes = len(SCHEMES[config.scheme])
             types = outputs // (prefixes + 1) if config.overlapping else (outputs - 1) // prefixes
             groups = group_labels(config.scheme, [str(number) for number in range(types)],
@@ -246,32 +231,55 @@ class TaggingHead(Head):
                 [[can_follow(config.scheme, tag, following) for following in groups[0]]
                  for tag in groups[0]]))
 
+    @property
+    def reads_mentions(self) -> bool:
+        """Whether a batch has `mentions`, whose states are pooled."""
+        return self.pooling not in ("", "cls")
+
     def forward(self, states: Tensor) -> Tensor:
-        """Compute logits, (batch, tokens, labels)."""
-        for layer in self.hidden or ():
-            states = self._drop(functional.relu(layer(states)))
+        """Compute logits, (batch, tokens, labels), or (batch, labels) with pooling."""
+        first = states[:, 0]
         if self.lstm is not None:
-            states = self._drop(self._read(self.lstm, states))
+            states, first = self._read(self.lstm, states)
+        if self.pooling:
+            states = self._pool(states) if self.reads_mentions else first
+        if self.lstm is not None:
+            states = self._drop(states)
+        for layer in self.hidden:
+            states = self._drop(functional.relu(layer(states)))
         return self.output(states)
 
     def _drop(self, states: Tensor) -> Tensor:
         return functional.dropout(states, self._dropout, self.training)
 
-    def _read(self, lstm: nn.LSTM, states: Tensor) -> Tensor:
-        """Run an LSTM over the tokens that are no padding; padding is at the end."""
+    def _read(self, lstm: nn.LSTM, states: Tensor) -> tuple[Tensor, Tensor]:
+        """Run an LSTM over the tokens that are no padding; padding is at the end.
+
+        Returns:
+            states of tokens, and the last ones of both directions, (batch, width).
+        """
         assert self.attention_mask is not None
         packed = pack_padded_sequence(states, self.attention_mask.sum(dim=1).cpu(),
                                       batch_first=True, enforce_sorted=False)
-        found, _ = pad_packed_sequence(lstm(packed)[0], batch_first=True,
-                                       total_length=states.shape[1])
-        return found
+        found, (last, _) = lstm(packed)
+        return (pad_packed_sequence(found, batch_first=True, total_length=states.shape[1])[0],
+                torch.cat([last[-2], last[-1]], dim=1))
+
+    def _pool(self, states: Tensor) -> Tensor:
+        """Join the maximum or mean of both mentions' states, (batch, 2 x width)."""
+        assert self.mentions is not None
+        mentions, states = self.mentions[..., None], states[:, None]
+        pooled = (states * mentions).sum(dim=2) / mentions.sum(dim=2) \
+            if self.pooling == "mentions-mean" else \
+            states.masked_fill(~mentions, -torch.inf).amax(dim=2)
+        return pooled.flatten(1)
 
 
 def crf_loss(model: nn.Module, logits: Tensor, labels: Tensor) -> Tensor:
     """Sum the negative log likelihood of tags in nats.
 
     Args:
-        model: with a `TaggingHead`.
+        model: with a `StatesHead`.
         logits: (batch, tokens, groups, labels).
         labels: (batch, tokens, groups), IGNORED where there is no word.
     """
@@ -286,7 +294,7 @@ def crf_outputs(model: nn.Module, logits: Tensor, words: Tensor) -> Tensor:
     """Compute marginals and the likeliest path.
 
     Args:
-        model: with a `TaggingHead`.
+        model: with a `StatesHead`.
         logits: (batch, tokens, groups, labels).
         words: (batch, tokens), 1 at first tokens.
 

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
@@ -17,11 +16,11 @@ from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import CheckpointError, DataError, Reject, refuse, setting
 from bmtools.models.checkpoint import Checkpoint
 from bmtools.records import JsonObject, Record
-from bmtools.tasks.heads import MakeHead, TaggingHead, crf_loss, crf_outputs
+from bmtools.tasks.heads import crf_loss, crf_outputs
 from bmtools.tasks.inputs import Window, cut_into_windows, with_labels
 from bmtools.tasks.metrics.samples import measure
 from bmtools.tasks.metrics.spans import Mention, divide, rounded
-from bmtools.tasks.settings import NerConfig, PicoConfig, TaskConfig, split_names
+from bmtools.tasks.settings import NerConfig, PicoConfig, split_names
 from bmtools.tasks.tagging import (
     OUTSIDE,
     Span,
@@ -238,13 +237,6 @@ class NerTask(Task[TaggedText, Window]):
         labels[later] = inside[columns[later], labels[later]]
         labels[window.blanks] = IGNORED
         return labels
-
-    @classmethod
-    def head_for(cls, config: TaskConfig) -> tuple[str, MakeHead | None]:
-        """Make the layers that the settings ask for; a linear layer is transformers' own."""
-        assert isinstance(config, NerConfig)
-        is_plain = config.head == "linear" and not config.crf
-        return cls.model_class, None if is_plain else partial(TaggingHead, config)
 
     def logits(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
         """Compute logits, (batch, tokens, groups, labels)."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from torch import Tensor
 
 from bmtools.errors import (
     CheckpointError,
@@ -20,7 +19,6 @@ from bmtools.errors import (
     suggestion,
 )
 from bmtools.models.checkpoint import Checkpoint
-from bmtools.models.exported.model import ExportedModel
 from bmtools.records import Entity, JsonObject, Record
 from bmtools.tasks.entity_pairs import (
     Candidate,
@@ -32,9 +30,9 @@ from bmtools.tasks.entity_pairs import (
     mark,
     names_in_text,
 )
-from bmtools.tasks.heads import MakeHead, PairHead, add_tokens, draw_embeddings, module_of
+from bmtools.tasks.heads import add_tokens, draw_embeddings
 from bmtools.tasks.metrics.samples import measure
-from bmtools.tasks.settings import RelationsConfig, TaskConfig, split_names
+from bmtools.tasks.settings import RelationsConfig, split_names
 from bmtools.tasks.task import (
     TRAIN,
     Evaluation,
@@ -73,8 +71,8 @@ class PairsExample(Example[PairInput]):
 class RelationsTask(Task[PairsExample, PairInput]):
     """Classification of pairs of entities, which settings mark and pool.
 
-    With pooling `cls` the head is transformers' for classification; else a linear layer over the
-    joined states of both entities.
+    With pooling `cls` and a linear head, the head is transformers' for classification; otherwise a
+    `StatesHead` over the first token's state or the joined states of both entities.
 
     Source: Gu et al. 2021, sections 5.2 and 6.5.
     """
@@ -204,27 +202,12 @@ class RelationsTask(Task[PairsExample, PairInput]):
 
     # Model
 
-    @classmethod
-    def head_for(cls, config: TaskConfig) -> tuple[str, MakeHead | None]:
-        """Return a head over the states of both mentions, or that of classification."""
-        if isinstance(config, RelationsConfig) and config.pooling == "cls":
-            return cls.model_class, None
-        return "AutoModelForTokenClassification", PairHead
-
     def new_model(self, seed: int) -> PreTrainedModel:
         """Copy the encoder and give it a head and embeddings of new markers from the seed."""
         model = super().new_model(seed)
         if self._new_ids:
             draw_embeddings(model, self._new_ids, seed)
         return model
-
-    def logits(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
-        """Compute the logits of pairs, (batch, labels)."""
-        if "mentions" not in batch or isinstance(model, ExportedModel):
-            return super().logits(model, batch)
-        states = super().logits(model, {name: value for name, value in batch.items()
-                                        if name != "mentions"})
-        return module_of(model, PairHead).classify(states, batch["mentions"])
 
     def accept_labels(self, labels: Sequence[str]) -> None:
         """Take the types of a loaded model.

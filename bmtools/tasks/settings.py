@@ -41,7 +41,27 @@ class TaskConfig(Settings, title="Any task"):
                 if getattr(self, name, "")}
 
 
-class LabelConfig(TaskConfig, title="A task whose inputs or words have labels"):
+class HeadConfig(TaskConfig, title="A task with a choice of layers over the encoder"):
+    """Settings of a task with a choice of layers over the encoder."""
+
+    head: Literal["linear", "mlp", "bilstm"] = option(
+        "linear", "Layers over the encoder; mlp and bilstm have `head_layers` below a linear one.")
+    head_layers: int = option(1, "Hidden layers of mlp or bilstm.", least=1)
+    head_size: int = option(512, "Width of a hidden layer; half of it each direction of an LSTM.",
+                            least=2)
+    head_dropout: float = option(0.5, "Dropout after hidden layers.", below=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.head_size % 2 == 0, "head_size", self.head_size, "an even number")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the head is transformers' own."""
+        return self.head == "linear"
+
+
+class LabelConfig(HeadConfig, title="A task whose inputs or words have labels"):
     """Settings of a task whose inputs or words have labels."""
 
     loss: Literal["cross-entropy", "dice"] = option(
@@ -72,12 +92,6 @@ class NerConfig(LabelConfig, title="Named entity recognition"):
     label_pieces: Literal["first", "all"] = option(
         "first", "Tokens of a word that have a label in training. With the scheme bio, all adds "
                  "`subtoken_f1`, the F1 of entities as runs of tokens.")
-    head: Literal["linear", "mlp", "bilstm"] = option(
-        "linear", "Layers over the encoder; mlp and bilstm have `head_layers` below a linear one.")
-    head_layers: int = option(1, "Hidden layers of mlp or bilstm.", least=1)
-    head_size: int = option(512, "Width of a hidden layer; half of it each direction of an LSTM.",
-                            least=2)
-    head_dropout: float = option(0.5, "Dropout after hidden layers.", below=1)
     crf: bool = option(
         False, "Conditional random field over the words' tags, one a type with `overlapping`; what "
                "the scheme forbids is impossible.")
@@ -89,11 +103,15 @@ class NerConfig(LabelConfig, title="Named entity recognition"):
         listed = [name.strip() for name in self.types.split(",")] if self.types else []
         require(all(listed) and len(set(listed)) == len(listed), "types", repr(self.types),
                 "different names, such as Chemical,Disease")
-        require(self.head_size % 2 == 0, "head_size", self.head_size, "an even number")
         for name, needed in (("loss", "cross-entropy"), ("class_weights", "none"),
                              ("label_pieces", "first")):
             require(not self.crf or getattr(self, name) == needed, name, getattr(self, name),
                     f"{needed} beside {setting('crf')}, whose loss is that of sequences of words")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the head is transformers' own."""
+        return super().is_plain and not self.crf
 
     @property
     def scores_subtokens(self) -> bool:
@@ -123,7 +141,7 @@ class ClassificationConfig(LabelConfig, title="Classification"):
         "accuracy", "Score on the development set that chooses the epoch and the seed.")
 
 
-class QaConfig(TaskConfig, title="Extractive question answering"):
+class QaConfig(HeadConfig, title="Extractive question answering"):
     """Settings of extractive question answering."""
 
     max_length: int = option(384, "Longest window in tokens, of question, text and special tokens.")
@@ -166,9 +184,9 @@ class RelationsConfig(LabelConfig, title="Relation extraction"):
         "[E1] [/E1] [E2] [/E2]", "Start and end of the head and of the tail. Those in brackets, "
                                  "[E1] or <subj>, are new tokens of the model; others are text.",
         metavar="NAMES")
-    pooling: Literal["cls", "mentions", "starts"] = option(
-        "cls", "States that the label is computed from: of the first token, the maximum over each "
-               "entity's tokens, or of each start marker.")
+    pooling: Literal["cls", "mentions", "mentions-mean", "starts"] = option(
+        "cls", "States that the label is computed from: of the first token, the maximum or the "
+               "mean over each entity's tokens, or of each start marker.")
     metric_for_best_model: Literal["micro_f1", "macro_f1", "weighted_f1"] = option(
         "micro_f1", "Score on the development set that chooses the epoch and the seed.")
 
@@ -181,7 +199,12 @@ class RelationsConfig(LabelConfig, title="Relation extraction"):
         require(len(self.markers.split()) == 4, "markers", repr(self.markers),
                 "four, such as '[E1] [/E1] [E2] [/E2]'")
         require(self.pooling != "starts" or self.entities == "marked", "pooling", "starts",
-                f"cls or mentions without {setting('entities')} marked")
+                f"cls, mentions or mentions-mean without {setting('entities')} marked")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the head is transformers' own."""
+        return super().is_plain and self.pooling == "cls"
 
     @property
     def definition(self) -> JsonObject:
@@ -364,8 +387,9 @@ class TaskScoresConfig(Settings, title="Predictions"):
 NAMED = {"blurb": "learning_rate=1e-5,3e-5,5e-5 batch_size=16,32",
          "bioptimus": "learning_rate=1e-5,2e-5 batch_size=4,8,16"}
 
-# The task reads the data, and makes the head, by its other settings.
-_OF_LOSS = frozenset({"loss", "class_weights", "oversampling"})
+# The task reads the data, and chooses the kind of head, by its other settings.
+_OF_SEEDS = frozenset({"loss", "class_weights", "oversampling", "head_layers", "head_size",
+                       "head_dropout"})
 _OF_ALL_RUNS = frozenset({"dev_fold", "grid", "precision", "seed", "seed_list", "seeds",
                           "tf32"})
 
@@ -381,7 +405,7 @@ def grid_plans(plan: FinetunePlan) -> Iterator[tuple[JsonObject, FinetunePlan]]:
     """
     known = {field.name: part for part in ("config", *PLAN_PARTS)
              for field in fields(getattr(plan, part))
-             if (part != "config" or field.name in _OF_LOSS) and field.name not in _OF_ALL_RUNS}
+             if (part != "config" or field.name in _OF_SEEDS) and field.name not in _OF_ALL_RUNS}
     axes: dict[str, list[object]] = {}
     for axis in NAMED.get(plan.finetuning.grid, plan.finetuning.grid).split():
         name, equals, values = axis.partition("=")

@@ -9,6 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
@@ -29,12 +30,13 @@ from bmtools.models.model_files import read_config
 from bmtools.records import JsonObject, Record
 from bmtools.tasks.heads import (
     MakeHead,
+    StatesHead,
     new_layer,
     output_layer,
     read_weights,
     with_new_head,
 )
-from bmtools.tasks.settings import TaskConfig
+from bmtools.tasks.settings import HeadConfig, TaskConfig
 from bmtools.vocab.tokenizer import special_tokens_as_text
 
 if TYPE_CHECKING:
@@ -138,6 +140,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
 
     Attributes:
         model_class: transformers' auto class whose head the task trains; see `head_for`.
+        pooling: states that other heads read, if not those of all tokens: `cls`, the first one.
         problem_type: what transformers makes of the outputs; written into `config.json`. None
             where the class leaves no choice.
         key: of records, that holds the annotation which the task learns.
@@ -158,6 +161,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
     """
 
     model_class: ClassVar[str]
+    pooling: ClassVar[str] = ""
     problem_type: ClassVar[ProblemType | None] = None
     key: ClassVar[str]
     dependent: ClassVar[Sequence[str]] = ()
@@ -209,7 +213,10 @@ class Task(ABC, Generic[ExampleT, InputT]):
         Returns:
             the class, and what makes the module in place of its output layer; None keeps that.
         """
-        return cls.model_class, None
+        if not isinstance(config, HeadConfig) or config.is_plain:
+            return cls.model_class, None
+        return (cls.model_class.replace("Sequence", "Token"),
+                partial(StatesHead, config, getattr(config, "pooling", cls.pooling)))
 
     def new_model(self, seed: int) -> PreTrainedModel:
         """Copy the encoder and give it a head for the labels.

@@ -65,11 +65,14 @@ def test_a_tagger_of_tokens(run: Callable[..., Any], write_lines: Callable[..., 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("settings", [
+    {"pooling": "mentions"}, {"pooling": "mentions-mean", "head": "mlp"}, {"head": "mlp"}], ids=str)
 def test_a_head_of_bmtools(run: Callable[..., Any], write_lines: Callable[..., Path],
-                           tiny_checkpoint: Path, tmp_path: Path) -> None:
+                           tiny_checkpoint: Path, tmp_path: Path,
+                           settings: dict[str, str]) -> None:
     path = write_lines("records.jsonl", *RELATED)
     finetune("relations", tiny_checkpoint, path, path, tmp_path / "tuned", seeds=1, epochs=1,
-             pooling="mentions")
+             **settings)
     done = run("export", "model", tmp_path / "tuned", "-o", tmp_path / "out")
     assert done.code == 0, done.err
     exact, found = (run("predict", path, "--model", tmp_path / name).records
@@ -86,10 +89,30 @@ def test_a_head_of_bmtools(run: Callable[..., Any], write_lines: Callable[..., P
         assert model_speed._turn(model)[0] == 4 * 4
 
 
-def test_a_crf_is_refused(run: Callable[..., Any], write_lines: Callable[..., Path],
-                          tiny_checkpoint: Path, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_hidden_layers_of_questions(run: Callable[..., Any], write_lines: Callable[..., Path],
+                                    tiny_checkpoint: Path, tmp_path: Path) -> None:
+    path = write_lines("records.jsonl", *({**record, "question": "Cosa pompa?", "answers": [
+        {"text": "cuore", "start": 3}]} for record in RELATED))
+    finetune("qa", tiny_checkpoint, path, path, tmp_path / "tuned", seeds=1, epochs=1,
+             head="mlp", head_layers=2)
+    assert run("export", "model", tmp_path / "tuned", "-o", tmp_path / "out").code == 0
+    exact, found = (run("predict", path, "--model", tmp_path / name).records
+                    for name in ("tuned", "out"))
+    for one, other in zip(exact, found, strict=True):
+        scores = [[answer.pop("score") for answer in record["predicted"]["answers"]]
+                  for record in (one, other)]
+        assert scores[0] == pytest.approx(scores[1], abs=1e-3)
+    assert exact == found and exact[0]["predicted"]["answers"]
+
+
+@pytest.mark.parametrize(("task", "settings"), [
+    ("ner", {"crf": True}), ("relations", {"head": "bilstm"})])
+def test_a_crf_or_an_lstm_is_refused(run: Callable[..., Any], write_lines: Callable[..., Path],
+                                     tiny_checkpoint: Path, tmp_path: Path, task: str,
+                                     settings: dict[str, Any]) -> None:
     path = write_lines("records.jsonl", *RELATED)
-    finetune("ner", tiny_checkpoint, path, path, tmp_path / "tuned", seeds=1, epochs=1, crf=True)
+    finetune(task, tiny_checkpoint, path, path, tmp_path / "tuned", seeds=1, epochs=1, **settings)
     done = run("export", "model", tmp_path / "tuned", "-o", tmp_path / "out")
     assert (done.code, done.err) == (1, (
         f"bmtools: {tmp_path / 'tuned'}: found a head with a CRF or an LSTM, which no graph of "

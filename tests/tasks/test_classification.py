@@ -18,6 +18,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipe
 import bmtools.tasks
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError
 from bmtools.io.json_files import read_manifest
+from bmtools.models.merge import merge
 from bmtools.records import Record
 from bmtools.study.cards.card import write_cards
 from bmtools.tasks.classification import ClassificationTask, MultilabelTask, SimilarityTask
@@ -78,6 +79,26 @@ def test_a_random_model_learns_and_transformers_agrees(checkpoint: Path, tmp_pat
         assert found["label"] == model.config.id2label[int(theirs.argmax())] == gold["label"]
         assert list(found["probabilities"].values()) == pytest.approx(theirs, abs=1e-4)
         assert found["score"] == max(found["probabilities"].values())
+
+
+@pytest.mark.parametrize(("head", "pairs"), [("mlp", False), ("bilstm", True)])
+def test_other_heads_learn_and_merge(bert: Path, tmp_path: Path, head: str, pairs: bool) -> None:
+    """Probabilities are the same alone, or in a batch with padding after a merge."""
+    test = records(3, 20, pairs)
+    result = bmtools.tasks.finetune(
+        "classification", bert, records(1, 90, pairs), records(2, 20, pairs),
+        tmp_path / "tuned", test=test, head=head, head_size=32, head_layers=2, head_dropout=0.1,
+        **MANY_EPOCHS)
+    assert result["test_accuracy"]["mean"] == 1.0
+    merge([tmp_path / "tuned"] * 2, tmp_path / "merged")
+    found = [[record["predicted"] for record in bmtools.tasks.predict(
+        [record.without("label") for record in test], tmp_path / name, batch_size=size)]
+        for name, size in (("tuned", 1), ("merged", 9))]
+    assert [one["label"] for one in found[1]] == [record["label"] for record in test]
+    for one, other in zip(*found, strict=True):
+        assert one["probabilities"] == pytest.approx(other["probabilities"], abs=1e-3)
+    write_cards(tmp_path / "tuned")
+    assert "from transformers import pipeline" not in (tmp_path / "tuned/README.md").read_text()
 
 
 def test_titles_are_read_as_in_pretraining(bert: Path, tmp_path: Path) -> None:

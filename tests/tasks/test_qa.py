@@ -18,6 +18,7 @@ from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 import bmtools.tasks
 from bmtools.errors import RecordError
 from bmtools.io.json_files import read_manifest
+from bmtools.models.merge import merge
 from bmtools.records import Record, check
 from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.inputs import PairEncoder, cut_into_answer_windows, tokenize_each
@@ -265,6 +266,24 @@ def test_the_first_loss_is_that_of_transformers(checkpoint: Path) -> None:
     assert loss == pytest.approx(np.mean(alone), abs=1e-5)
     assert task.score(examples, run_model(task, model, examples, 4)).loss == pytest.approx(
         loss, abs=1e-5)
+
+
+def test_two_hidden_layers_learn_in_two_stages(checkpoint: Path, tmp_path: Path) -> None:
+    """The second stage starts from the head of the first, as BioMegatron's BioASQ from SQuAD."""
+    settings = {**SETTINGS, "head": "mlp", "head_layers": 2, "head_size": 32, "head_dropout": 0.1}
+    test, lines = records(3, 20), list[dict[str, Any]]()
+    bmtools.tasks.finetune("qa", checkpoint, records(1, 90), records(2, 20), tmp_path / "first",
+                           **settings)
+    result = bmtools.tasks.finetune(
+        "qa", tmp_path / "first", records(4, 9), records(2, 20), tmp_path / "tuned", test=test,
+        report=lines.append, **{**settings, "epochs": 1, "learning_rate": 1e-5})
+    assert result["test_f1"]["mean"] == 1.0
+    assert any("is trained further" in line.get("note", "") for line in lines)
+    merge([tmp_path / "tuned"] * 2, tmp_path / "merged")
+    found = bmtools.tasks.predict([record.without("answers") for record in test],
+                                  tmp_path / "merged", batch_size=7)
+    for gold, record in zip(test, found, strict=True):
+        assert record["predicted"]["answers"][0]["start"] == gold["answers"][0]["start"]
 
 
 def test_no_answer_is_learned_with_a_threshold(bert: Path, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import bmtools.tasks
 from bmtools.errors import CheckpointError, DataError, RecordError
 from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.checkpoint import save_checkpoint
+from bmtools.models.merge import merge
 from bmtools.records import Record
 from bmtools.study.cards.card import write_cards
 from bmtools.tasks.heads import load_encoder
@@ -69,14 +70,17 @@ def make_task(bert: Path, **settings: Any) -> RelationsTask:
     return RelationsTask(config, load_encoder(bert, RelationsTask.head_for(config)[0]))
 
 
-@pytest.mark.parametrize(("entities", "pooling", "facts"), [
-    ("marked", "starts", 2), ("dummy", "mentions", 2), ("dummy", "cls", 1)])
+@pytest.mark.parametrize(("entities", "pooling", "facts", "head"), [
+    ("marked", "starts", 2, "linear"), ("dummy", "mentions", 2, "linear"),
+    ("dummy", "cls", 1, "linear"), ("dummy", "mentions-mean", 2, "mlp"),
+    ("dummy", "cls", 1, "bilstm")])
 def test_a_random_model_learns_and_predicts_what_it_scored(
-        bert: Path, tmp_path: Path, entities: str, pooling: str, facts: int) -> None:
+        bert: Path, tmp_path: Path, entities: str, pooling: str, facts: int, head: str) -> None:
     test, lines = records(3, 30, facts), []
     result = bmtools.tasks.finetune(
         "relations", bert, records(1, 100, facts), records(2, 20, facts), tmp_path / "tuned",
-        test=test, report=lines.append, entities=entities, pooling=pooling, **SETTINGS)
+        test=test, report=lines.append, entities=entities, pooling=pooling, head=head,
+        head_size=32, head_dropout=0.1, **SETTINGS)
     assert result["test_micro_f1"]["mean"] > 0.8, result
     write_cards(tmp_path / "tuned")
     card = (tmp_path / "tuned/README.md").read_text()
@@ -84,7 +88,8 @@ def test_a_random_model_learns_and_predicts_what_it_scored(
     assert "pipeline_tag" not in card and "from transformers import pipeline" not in card
     seed = next(line for line in lines if "best_epoch" in line)
     stripped = [record.without("relations") for record in test]
-    found = list(bmtools.tasks.predict(stripped, tmp_path / "tuned", batch_size=5))
+    merge([tmp_path / "tuned", tmp_path / "tuned"], tmp_path / "merged")
+    found = list(bmtools.tasks.predict(stripped, tmp_path / "merged", batch_size=5))
     [score] = task_scores(test, [Predictions("x", found, "x")],
                           resamples=0)
     assert score["f1"] == seed["test"]["micro_f1"]
@@ -113,11 +118,15 @@ def test_relations_without_direction_are_scored_without_it(bert: Path, tmp_path:
     assert directed["f1"] < score["f1"]
 
 
-@pytest.mark.parametrize(("entities", "pooling"), TABLE_12)
-def test_the_rows_of_table_12_pool_what_they_say(bert: Path, tmp_path: Path, entities: str,
-                                                 pooling: str) -> None:
+@pytest.mark.parametrize(("entities", "pooling", "head"), [
+    *((*row, "linear") for row in TABLE_12), ("original", "mentions-mean", "linear"),
+    ("dummy", "mentions-mean", "mlp"), ("dummy", "cls", "mlp"), ("dummy", "cls", "bilstm"),
+    ("marked", "mentions", "bilstm")])
+def test_heads_and_rows_of_table_12_read_what_they_say(bert: Path, tmp_path: Path, entities: str,
+                                                       pooling: str, head: str) -> None:
     """Logits equal those computed from transformers' states by hand, before and after saving."""
-    task = make_task(bert, entities=entities, pooling=pooling)
+    task = make_task(bert, entities=entities, pooling=pooling, head=head, head_layers=2,
+                     head_size=6)
     examples = task.read("train", records(1, 4)).examples
     model = task.new_model(3).eval()
     inputs = [item for example in examples for item in example.inputs]
@@ -126,11 +135,10 @@ def test_the_rows_of_table_12_pool_what_they_say(bert: Path, tmp_path: Path, ent
     for item, row in zip(inputs, found, strict=True):
         with torch.inference_mode():
             states = model.base_model(torch.tensor([item.ids.tolist()])).last_hidden_state[0]
-            if pooling == "cls":
+            if (pooling, head) == ("cls", "linear"):
                 logits = model.classifier(model.base_model.pooler(states[None])[0])
             else:
-                head, tail = (states[tokens.tolist()].max(dim=0).values for tokens in item.mentions)
-                logits = model.classifier.output(torch.cat([head, tail]))
+                logits = logits_by_hand(model.classifier, states, item.mentions, pooling)
         assert row == pytest.approx(logits.log_softmax(-1).numpy(), abs=1e-5)
     save_checkpoint(tmp_path / "saved", model, task.checkpoint.tokenizer,
                     Manifest("test", {}, task.checkpoint.vocabulary))
@@ -142,6 +150,21 @@ def test_the_rows_of_table_12_pool_what_they_say(bert: Path, tmp_path: Path, ent
     for one, other in zip(outputs, run_model(
             again, again.checkpoint.model, encoded, 8), strict=True):
         assert np.array(one) == pytest.approx(np.array(other), abs=1e-5)
+
+
+def logits_by_hand(head: Any, states: torch.Tensor, mentions: Any, pooling: str) -> torch.Tensor:
+    """Run the layers of a head, one by one, over the states of one input."""
+    first = states[0]
+    if head.lstm:
+        states = head.lstm(states)[0]
+        first = torch.cat([states[-1, :3], states[0, 3:]])  # where each direction ends
+    if pooling != "cls":
+        own = [states[tokens.tolist()] for tokens in mentions]
+        first = torch.cat([one.mean(dim=0) if pooling == "mentions-mean" else one.max(dim=0).values
+                           for one in own])
+    for layer in head.hidden:
+        first = layer(first).relu()
+    return head.output(first)
 
 
 def test_markers_become_tokens_that_transformers_reads(bert: Path, tmp_path: Path) -> None:
@@ -257,7 +280,7 @@ def test_predicted_entities_come_before_a_record_s_own(bert: Path) -> None:
 
 def test_settings_are_checked(bert: Path, tmp_path: Path) -> None:
     for settings, found in (
-            ({"pooling": "starts"}, "pooling: found starts, expected cls or mentions without"),
+            ({"pooling": "starts"}, "pooling: found starts, expected cls, mentions or m"),
             ({"markers": "[E1] [E2]"}, "markers: found '.*', expected four"),
             ({"placeholders": "@X$"}, "placeholders: found '@X\\$', expected names of head and"),
             ({"no_relation_label": ""}, "no_relation_label: found '', expected a name")):

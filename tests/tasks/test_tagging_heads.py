@@ -14,7 +14,7 @@ from bmtools.models.checkpoint import load_checkpoint
 from bmtools.models.merge import merge
 from bmtools.records import Record
 from bmtools.tasks.finetune import finetune
-from bmtools.tasks.heads import Crf, TaggingHead, load_encoder, module_of
+from bmtools.tasks.heads import Crf, StatesHead, load_encoder, module_of
 from bmtools.tasks.metrics.score_tasks import Predictions, task_scores
 from bmtools.tasks.ner import NerTask
 from bmtools.tasks.predict import Predictor, predict, run_model
@@ -80,6 +80,17 @@ def test_every_head_learns_and_comes_back(encoder: Path, tmp_path: Path,
     if reachable == 1:
         assert together[:12] == [{(e["start"], e["end"], e["type"]) for e in r["entities"]
                                   if e["type"] != "SIGN"} for r in RECORDS[:12]]
+
+
+def test_a_grid_tries_layers_of_the_head(encoder: Path, tmp_path: Path) -> None:
+    """The written model has the layers of the best combination, which is not the last one."""
+    summary = tune(encoder, tmp_path / "tuned", types="DIS,DRUG", head="mlp",
+                   grid="head_layers=2 head_size=32,2")
+    assert summary["grid"] == {"head_layers": 2, "head_size": 32}
+    assert summary["dev_f1"]["mean"] == 1
+    assert found(tmp_path / "tuned")[:12] == [
+        {(e["start"], e["end"], e["type"]) for e in r["entities"] if e["type"] != "SIGN"}
+        for r in RECORDS[:12]]
 
 
 def joined(number: int) -> Record:
@@ -163,7 +174,7 @@ def test_dropout_of_the_head_is_its_own(encoder: Path) -> None:
 
     model = task.new_model(1)
     set_dropout(model, 0.0)
-    head, states = module_of(model, TaggingHead).train(), torch.ones(1, 1, 64)
+    head, states = module_of(model, StatesHead).train(), torch.ones(1, 1, 64)
     assert not torch.equal(head(states), head(states))
     head.eval()
     assert torch.equal(head(states), head(states))
@@ -171,7 +182,7 @@ def test_dropout_of_the_head_is_its_own(encoder: Path) -> None:
 
 def test_a_head_needs_the_settings_that_it_was_trained_with(encoder: Path, tmp_path: Path) -> None:
     tune(encoder, tmp_path / "tuned", crf=True, epochs=1)
-    with pytest.raises(CheckpointError, match="do not fit a TaggingHead"):
+    with pytest.raises(CheckpointError, match="do not fit a StatesHead"):
         NerTask.load(tmp_path / "tuned", "cpu", NerConfig(24, head="bilstm", head_size=32))
 
 

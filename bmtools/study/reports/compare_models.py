@@ -167,12 +167,14 @@ def _run(checkpoint: Checkpoint, is_masked_lm: bool, ids: Sequence[np.ndarray]) 
     sequences = [torch.from_numpy(one) for one in ids]
     inputs = pad_sequence(sequences, True, checkpoint.tokenizer.pad_token_id)
     mask = (torch.arange(inputs.shape[1]) < torch.tensor([*map(len, ids)])[:, None]).long()
+    mentions = (torch.arange(inputs.shape[1]) == 0).expand(len(ids), 2, -1)
     if isinstance(model, ExportedModel):
-        is_first = torch.arange(inputs.shape[1]) == 0
         model(inputs, mask, positions=torch.arange(len(ids)) * inputs.shape[1],
-              mentions=is_first.expand(len(ids), 2, -1))  # each model takes what it knows
+              mentions=mentions)  # each model takes what it knows
     elif not is_masked_lm:
-        model(input_ids=inputs, attention_mask=mask)
+        has_own_head = any(hasattr(one, "mentions") for one in model.modules())
+        model(input_ids=inputs, attention_mask=mask,
+              **({"mentions": mentions} if has_own_head else {}))
     elif isinstance(model, InferenceModel):
         model.head(FastEncoder(model.weights).states(inputs, mask)[:, 0])
     else:
