@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -18,10 +19,16 @@ from bmtools.cli.options import (
     writes_directory,
     writes_records,
 )
-from bmtools.cli.results import finish, print_results, prints_results, records_written
+from bmtools.cli.results import (
+    finish,
+    print_results,
+    prints_results,
+    records_written,
+    to_output,
+)
 from bmtools.cli.step import CommandStep
 from bmtools.corpus.formats.settings import Scheme, Tokenization
-from bmtools.errors import Reject
+from bmtools.errors import Reject, count_of
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import open_output
 from bmtools.records import Record
@@ -35,9 +42,13 @@ def command() -> None:
     """Turn records into the files of the field, and models into those of engines.
 
     Name a format, then files of records; "-" or nothing means stdin. What a format cannot hold is
-    counted on stderr. `bmtools import` reads all of them again. `bmtools export model` takes a
-    checkpoint.
+    counted on stderr. `bmtools import` reads all of them again, except files of predicted answers.
+    `bmtools export model` takes a checkpoint.
     """
+
+
+_takes_key = click.option("--predicted", default="predicted", show_default=True, metavar="KEY",
+                          help="Key of the predictions, as predict --into names it.")
 
 
 def _format(name: str, options: str, *examples: str) -> Callable[..., click.Command]:
@@ -84,6 +95,40 @@ def squad(step: CommandStep, records: RecordReader, reject: Reject, output: str)
     counts: Counter[str] = Counter()
     kept = _counting(records, counts, ("question", "answers", "title"))
     _write(step, squad_parts(kept, counts, reject), output, counts)
+
+
+@_format("squad-answers", "", "found.jsonl -o answers.json",
+         "found.jsonl --rejects bad.jsonl")
+@_takes_key
+@reads_records
+@writes_records()
+def squad_answers(step: CommandStep, records: RecordReader, reject: Reject, output: str,
+                  predicted: str) -> None:
+    """Predicted answers by id, as the evaluation scripts of SQuAD read them.
+
+    Each record has its best answer, or "" if it has none.
+    """
+    from bmtools.tasks.metrics import answers
+
+    found = answers.squad_answers(counted(records, "exporting"), reject, predicted)
+    _write_answers(step, found, len(found), output)
+
+
+@_format("bioasq-answers", "", "found.jsonl -o answers.json",
+         "found.jsonl --rejects bad.jsonl")
+@_takes_key
+@reads_records
+@writes_records()
+def bioasq_answers(step: CommandStep, records: RecordReader, reject: Reject, output: str,
+                   predicted: str) -> None:
+    """Predicted answers to factoid and yes/no questions, as BioASQ takes them.
+
+    Answers to a factoid question are merged over its texts, and the five best are written.
+    """
+    from bmtools.tasks.metrics import answers
+
+    found = answers.bioasq_answers(counted(records, "exporting"), reject, predicted)
+    _write_answers(step, {"questions": found}, len(found), output)
 
 
 @_format("brat", "", "train.jsonl -o folder",
@@ -149,6 +194,12 @@ def _counting(records: Iterable[Record], counts: Counter[str],
         for key in record.keys() - held:
             counts[f"left out: {key}"] += bool(record[key])
         yield record
+
+
+def _write_answers(step: CommandStep, content: object, count: int, output: str) -> None:
+    with open_output(output) as stream:
+        stream.write(f"{json.dumps(content, ensure_ascii=False, indent=1)}\n".encode())
+    finish(step, f"answers to {count_of(count, 'questions')}{to_output(output)}")
 
 
 def _write(step: CommandStep, parts: Iterable[str], output: str, counts: Counter[str]) -> None:

@@ -54,6 +54,21 @@ def test_questions(run, write_lines) -> None:
     assert "questions: 3; questions without an answer: 2" in outcome.err
 
 
+def test_predicted_answers(run, write_lines, tmp_path: Path) -> None:
+    record = {"id": "1", "text": "Il cuore.", "question": "Che?", "meta": {"question": "q"},
+              "bio": {"answers": [{"text": "cuore", "start": 3, "score": 0.9}]}}
+    path, output = write_lines("in.jsonl", record), tmp_path / "out.json"
+    outcome = run("export", "squad-answers", path)
+    assert outcome.code == 1
+    assert f"{path}:1: key 'predicted.answers' is missing" in outcome.err
+    outcome = run("export", "squad-answers", path, "--predicted", "bio")
+    assert json.loads(outcome.out) == {"1": "cuore"}
+    outcome = run("export", "bioasq-answers", path, "--predicted", "bio", "-o", output)
+    assert json.loads(output.read_text()) == {"questions": [
+        {"id": "q", "body": "Che?", "type": "factoid", "exact_answer": [["cuore"]]}]}
+    assert f"answers to 1 question to {output}" in outcome.err
+
+
 def test_a_folder(run, write_lines, tmp_path: Path) -> None:
     path, out = write_lines("in.jsonl", RECORD, {"id": "b", "text": "x"}), tmp_path / "out"
     outcome = run("export", "brat", path, "-o", out)

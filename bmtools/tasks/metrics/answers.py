@@ -1,13 +1,14 @@
-"""Scores of answers: SQuAD's exact match and F1, BioASQ's measures of factoids and lists."""
+"""Answers: SQuAD's exact match and F1, BioASQ's measures of factoids, and the files of both."""
 
 from __future__ import annotations
 
 import re
 import string
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
-from bmtools.records import JsonObject
+from bmtools.errors import RecordError, Reject
+from bmtools.records import JsonObject, Record, check, distinct
 
 MOST_ANSWERS = 5
 """Answers to a factoid question that BioASQ takes."""
@@ -115,3 +116,68 @@ def rank_factoid(synonyms: Iterable[str], ranked: Sequence[str]) -> tuple[float,
 
 def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
+
+
+# Files for the evaluation scripts of others
+
+
+def squad_answers(records: Iterable[Record], reject: Reject,
+                  predicted: str = "predicted") -> dict[str, str]:
+    """Return the best predicted answer of each record by its id, empty for none.
+
+    Source: the predictions that the evaluation scripts of SQuAD 1.1 and 2.0 read.
+
+    Args:
+        records: with `answers` as `predict` writes them.
+        reject: receives records without predicted answers, and repeated ids.
+        predicted: key of the predictions: an object, or `answers`.
+    """
+    return {record["id"]: next((answer["text"] for answer in held["answers"]), "")
+            for record, held in _predicted(records, predicted, ("answers",), reject)}
+
+
+def bioasq_answers(records: Iterable[Record], reject: Reject,
+                   predicted: str = "predicted") -> list[JsonObject]:
+    """Return questions with exact answers, as under `questions` of files of BioASQ's task B.
+
+    A factoid question has the five best answers over all its texts, without synonyms, and a yes/no
+    question its label.
+
+    Args:
+        records: with `answers` or `label` as `predict` writes them.
+        reject: receives records without either, and repeated ids.
+        predicted: key of the predictions: an object, or their own key.
+    """
+    bodies, labels = dict[str, str](), dict[str, str]()
+    answers: dict[str, list[tuple[str, float]]] = defaultdict(list)
+    for record, held in _predicted(records, predicted, ("answers", "label"), reject):
+        name = question_of(record)
+        bodies.setdefault(name, record.get("question", ""))
+        if "answers" in held:
+            answers[name] += [(one["text"], one.get("score", -place))
+                              for place, one in enumerate(held["answers"])]
+        else:
+            labels[name] = held["label"]
+    merged = merge_answers(answers, answers.values())
+    return [{"id": name, "body": body, "type": "factoid" if name in answers else "yesno",
+             "exact_answer": [[one] for one in merged[name]] if name in answers else labels[name]}
+            for name, body in bodies.items()]
+
+
+def _predicted(records: Iterable[Record], predicted: str, keys: Sequence[str],
+               reject: Reject) -> Iterator[tuple[Record, Record]]:
+    """Yield records, each with a record of its predictions that has one of the keys."""
+    for record in distinct(records, reject):
+        held = record if predicted in keys else record.get(predicted)
+        key = next((one for one in keys if isinstance(held, dict) and one in held), None)
+        if held is None or key is None:
+            reject(RecordError(record.place, f"key '{predicted}.{keys[0]}' is missing; expected "
+                               f"{' or '.join(keys)} as bmtools predict writes them", record))
+            continue
+        made = Record(id=record["id"], text=record["text"], place=record.place, **{key: held[key]})
+        try:
+            check(made)
+        except RecordError as error:
+            reject(error)
+        else:
+            yield record, made

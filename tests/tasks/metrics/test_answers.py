@@ -9,11 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from bmtools.errors import RecordError, refuse
+from bmtools.records import Record
 from bmtools.tasks.metrics.answers import (
     MOST_ANSWERS,
+    bioasq_answers,
     match_answer,
     merge_answers,
     rank_factoid,
+    squad_answers,
 )
 
 
@@ -99,3 +103,40 @@ def test_answers_of_snippets_are_merged() -> None:
     merged = merge_answers(questions, answers)
     assert merged == {"q": ["nf1", "a", "b", "c", "d"], "r": ["x"]}
     assert len(merged["q"]) == MOST_ANSWERS
+
+
+def predictions(**records: dict) -> list[Record]:
+    return [Record(id=name, text="Aspirin or heparin.", question="What?", place=f"f:{number}",
+                   answers=[{"text": "heparin"}], **keys)
+            for number, (name, keys) in enumerate(records.items(), 1)]
+
+
+def ranked(*answers: tuple[str, float], key: str = "predicted", **more: object) -> dict:
+    return {key: {"answers": [{"text": text, "score": score} for text, score in answers]}, **more}
+
+
+def test_squad_takes_the_best_answer_of_each_id() -> None:
+    faults: list[RecordError] = []
+    records = predictions(a=ranked(("Aspirin", 0.9), ("heparin", 0.1)), b=ranked(), c={},
+                          d={"predicted": {"answers": [{"score": 1}]}})
+    assert squad_answers(records, faults.append) == {"a": "Aspirin", "b": ""}
+    assert str(faults[0]) == ("f:3: key 'predicted.answers' is missing; expected answers as "
+                              "bmtools predict writes them")  # gold answers are no predictions
+    assert faults[1].place == "f:4"
+    assert squad_answers(records[:1], faults.append, "answers") == {"a": "heparin"}
+
+
+def test_bioasq_takes_five_answers_of_all_texts_of_a_question() -> None:
+    meta = {"question": "q"}
+    many = [(f"answer {number}", 0.5 - number / 100) for number in range(5)]
+    records = predictions(
+        a=ranked(("Aspirin", 0.4), meta=meta), b=ranked(("heparin", 0.8), *many, meta=meta),
+        c={"predicted": {"label": "yes", "score": 1}}, d=ranked())
+    found = bioasq_answers(records, refuse)
+    assert found == [
+        {"id": "q", "body": "What?", "type": "factoid", "exact_answer": [
+            ["heparin"], *([text] for text, _ in many[:4])]},
+        {"id": "c", "body": "What?", "type": "yesno", "exact_answer": "yes"},
+        {"id": "d", "body": "What?", "type": "factoid", "exact_answer": []}]
+    # The rank of the right answer in the file is the one that scores count.
+    assert rank_factoid(["answer 0"], [one for [one] in found[0]["exact_answer"]])[2] == 1 / 2
