@@ -11,7 +11,7 @@ Value: TypeAlias = "str | float | Sequence[Value] | Mapping[str, Value] | None"
 NOTHING = "-"
 _SHARES = ("accuracy", "precision", "recall", "f1", "share", "ratio", "rate", "hits_at_1",
            "hits_at_5", "hits_at_10", "jaccard", "coverage", "probability", "utilisation",
-           "words_masked", "whole_words")
+           "words_masked", "whole_words", "specificity")
 _NO_SHARES = ("learning_rate",)
 _HEADINGS = {
     "mlm_accuracy": "accuracy", "tokens_per_second": "tokens/s", "bits_per_character": "bits/char",

@@ -42,6 +42,8 @@ Entry = tuple[int, str, int, float]
 Members = Callable[[JsonObject, JsonObject], Iterable[tuple[*tuple[Hashable, ...], str]]]
 """Lists what a record has, each with a type at its end, in terms of the gold record's."""
 CORRECT, PREDICTED, SUPPORT = range(3)
+NO_ENTITIES = "no_entities"
+"""Task whose gold records have no entities, so that every prediction is a false positive."""
 _COUNTS = {"support": SUPPORT, "predicted": PREDICTED, "correct": CORRECT}
 
 
@@ -165,6 +167,28 @@ def _mention_errors(pairs: Pairs) -> Scores:
 def _word_metrics(totals: np.ndarray) -> Values:
     found = averages(totals)
     return {name: found[name] for name in ("macro_f1", "f1", "precision", "recall")}
+
+
+def _false_positive_rates(totals: np.ndarray) -> Values:
+    found, (tokens, documents, clean) = totals[:, :-1, PREDICTED].sum(axis=1), totals[:, -1].T
+    return {"specificity": divide(clean, documents),
+            "false_positives_per_1000_tokens": divide(1000 * found, tokens),
+            "false_positives_per_1000_documents": divide(1000 * found, documents)}
+
+
+def _false_positive_sample(pairs: Pairs) -> Sample:
+    """Count predictions where nothing is right; a last row has tokens, documents, clean ones."""
+    documents = pairs.owners if pairs.documents is None else pairs.documents
+    firsts = dict(zip(reversed(documents.tolist()), reversed(pairs.owners.tolist()), strict=True))
+    flagged = {document for document, record in zip(documents, pairs.predicted, strict=True)
+               if record["entities"]}
+    extra = np.zeros((pairs.units, 1, 3))
+    for owner, record in zip(pairs.owners, pairs.gold, strict=True):
+        extra[owner, 0, 0] += len(find_tokens(record["text"]))
+    for document, owner in firsts.items():
+        extra[owner, 0, 1:] += 1, document not in flagged
+    counts = pairs.count(lambda record, _: typed_spans(record))
+    return Sample(np.concatenate([counts, extra], axis=1), _false_positive_rates)
 
 
 # Labels
@@ -317,6 +341,9 @@ TASK_METRICS: dict[str, TaskMetrics] = {
                        _types("entities"), "type", mention_metrics, errors=_mention_errors),
     "pico": TaskMetrics("entities", ("macro_f1",), _counting(_words(find_words), _word_metrics),
                         _types("entities"), "type"),
+    NO_ENTITIES: TaskMetrics(
+        "entities", ("specificity", "false_positives_per_1000_tokens"), _false_positive_sample,
+        _types("entities"), counts={"false_positives": PREDICTED}, errors=_mention_errors),
     "relations": TaskMetrics("relations", ("f1",), _counting(relations_of, averages),
                              _types("relations"), "type"),
     "classification": TaskMetrics(

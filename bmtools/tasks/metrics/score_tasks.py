@@ -34,6 +34,7 @@ from bmtools.status import counted, set_status
 from bmtools.tasks.metrics.answers import question_of, right_answers
 from bmtools.tasks.metrics.errors import detail_lines
 from bmtools.tasks.metrics.samples import (
+    NO_ENTITIES,
     TASK_METRICS,
     Pairs,
     TaskMetrics,
@@ -121,7 +122,8 @@ def task_scores(gold: RecordSource, predictions: Sequence[str | Predictions], *,
     kinds = sorted({kind for side in (records, *matched) for record in side
                     for kind in metrics.kinds(record)})
     if stated and (metrics.key != "label" or stated not in kinds):
-        known = ", ".join(kinds) if metrics.key == "label" else f"none, as {task} has no classes"
+        known = ", ".join(kinds) if metrics.key == "label" \
+            else f"none, as {metrics.key} have no classes"
         raise DataError(f"{setting('negative')}: found {stated!r}, expected {known}")
     if details is not None:
         write_records(({"model": one.name, **line} for one, own in zip(runs, matched, strict=True)
@@ -174,14 +176,18 @@ def _match(gold: RecordSource, runs: Sequence[Predictions], config: TaskScoresCo
     config = _with_definitions(config, TASK_METRICS[task].key, runs, found)
     task = config.task or task
     require_annotations(expected, task)
+    if TASK_METRICS[task].key == "entities" and not any(
+            record["entities"] for record in expected.values()):
+        task = NO_ENTITIES
     key = "answers" if task == "factoid" else config.predicted
     matched = [[match_predictions(record, own[one], task, key)
                 for one, record in expected.items()] for own in found]
     metrics = TASK_METRICS[task]
-    typed = metrics.by == "type"
+    typed = metrics.key in ("entities", "relations")
     known = {kind for record in expected.values() for kind in metrics.kinds(record)} \
         if typed and stated_types else ()
-    for kind in sorted({*split_names(stated_types or "")}.difference(known)):
+    for kind in sorted({*split_names(stated_types or "")}.difference(known)) \
+            if task != NO_ENTITIES else ():
         raise DataError(f"{name}: found no annotation of the type {kind!r} that {setting('types')} "
                         f"names, {suggestion(kind, sorted(known))}")
     chosen, *others = ([choose_annotations(record, metrics.key, config) if typed else record

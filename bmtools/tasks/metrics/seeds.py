@@ -58,7 +58,8 @@ def interval_over_both(value: float, error: float, documents: int,
         return value, value
     freedom = total**2 / sum(part**2 / own for part, own in parts)
     half = float(t.ppf((1 + confidence) / 2, freedom)) * math.sqrt(total)
-    lowest, highest = (-1 if metric in _CORRELATIONS else 0, 1) if metric else (-inf, inf)
+    lowest, highest = (-1 if metric in _CORRELATIONS else 0,
+                       inf if "_per_" in metric else 1) if metric else (-inf, inf)
     if len(sides) > 1:
         lowest, highest = lowest - highest, highest - lowest
     return max(value - half, lowest), min(value + half, highest)

@@ -76,7 +76,7 @@ def test_errors_are_as_many_as_are_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("keys", "message"), [
     ({"label": "a"}, "negative: found 'no', expected a, b"),
-    ({"entities": []}, "negative: found 'no', expected none, as ner has no classes"),
+    ({"entities": []}, "negative: found 'no', expected none, as entities have no classes"),
 ])
 def test_a_negative_class_must_be_one(keys: Line, message: str) -> None:
     gold = [{"id": "0", "text": TEXT, **keys}]

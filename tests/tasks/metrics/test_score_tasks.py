@@ -68,6 +68,44 @@ def typed(kind: str) -> list[Line]:
     return [{"start": 0, "end": 2, "type": kind}]
 
 
+def test_gold_without_entities_counts_false_positives(rng: random.Random) -> None:
+    # Two records of ten words make a document; twelve documents.
+    gold = texts(24, entities=lambda _: [])
+    found = predicted(gold, lambda record: {"entities": entities(rng) if record["id"] in
+                                            ("0", "1", "5", "9", "22") else []})
+    spans = {(record["id"], one["start"], one["end"], one["type"]) for record in found
+             for one in record["predicted"]["entities"]}
+    flagged = {int(name) // 2 for name, *_ in spans}
+    clean = predicted(gold, lambda _: {"entities": []})
+    one, other, *compared = score(gold, found, clean)
+    assert shows(one, {
+        "task": "no_entities", "specificity": 1 - len(flagged) / 12,
+        "false_positives": len(spans), "documents": 12, "unit": "document",
+        "false_positives_per_1000_tokens": 1000 * len(spans) / 240,
+        "false_positives_per_1000_documents": 1000 * len(spans) / 12})
+    assert one["errors"]["spurious"] == len(spans)
+    assert sum(one["confusion"]["-"].values()) == len(spans)
+    assert (other["specificity"], other["false_positives"]) == (1, 0)
+    assert [line["metric"] for line in compared] == [
+        "specificity", "false_positives_per_1000_tokens"]
+    low, high = one["intervals"]["false_positives_per_1000_tokens"]
+    assert 0 <= low <= one["false_positives_per_1000_tokens"] <= high
+    [line] = score(gold, found, types="P")
+    assert line["false_positives"] == sum(kind == "P" for *_, kind in spans)
+    [line] = score(gold, found, task="pico", unit="id")
+    assert shows(line, {"specificity": 1 - len(flagged) / 12, "units": 24})
+
+
+def test_seeds_without_entities_may_have_more_than_one_false_positive() -> None:
+    gold = texts(24, entities=lambda _: [])
+    runs = [Predictions(f"s{seed}", predicted(gold, lambda record, seed=seed: {
+        "entities": typed("A") if int(record["id"]) % 3 <= seed else []}), "m") for seed in (0, 1)]
+    *_, mean = task_scores(gold, runs, resamples=20)
+    assert mean["metric"] == "false_positives_per_1000_tokens"
+    assert mean["mean"] == pytest.approx(50)
+    assert mean["interval"][1] > mean["mean"]
+
+
 def test_disjoint_types_are_refused_by_both_names() -> None:
     gold = texts(2, entities=lambda number: typed("AB"[number]))
     found = predicted(gold, lambda record: {"entities": typed("MENTION")})
