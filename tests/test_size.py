@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 LIMITS = {
-    "code lines": 38_747,  # without docstrings, comments and blank lines
+    "code lines": 38_764,  # without docstrings, comments and blank lines
     "functions": 3150,  # methods and functions in functions included
     "files": 385,
     "options": 245,  # distinct names of long options of all commands

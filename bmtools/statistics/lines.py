@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import math
+import warnings
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from bmtools.errors import BmtoolsWarning, count_of, setting
 from bmtools.records import JsonObject
 from bmtools.statistics.resampling import holm
 from bmtools.statistics.table import get_nested
@@ -20,6 +22,7 @@ FINGERPRINT_DIGITS = 12
 """Digits of a fingerprint that lines show."""
 NO_VALUE = "-"
 """Group of records without the key."""
+_SIGNIFICANT = 0.05
 
 
 def rounded(value: float) -> float | None:
@@ -31,7 +34,8 @@ def adjust_p_values(lines: Iterable[Line], key: str = "p", shared: str = "metric
     """Round the p-values of comparisons, and add adjusted ones under the key and `_holm`.
 
     They are adjusted for as many comparisons as there are by one metric (Holm 1979), or with
-    another value that is `shared`.
+    another value that is `shared`. Warns if the `units` of lines are so few that no difference of
+    the models could be significant: all exchanges of N units give a p of 2/2^N at least.
     """
     families: dict[str, list[Line]] = {}
     for line in lines:
@@ -40,6 +44,26 @@ def adjust_p_values(lines: Iterable[Line], key: str = "p", shared: str = "metric
     for family in families.values():
         for line, adjusted in zip(family, holm([line[key] for line in family]), strict=True):
             line[key], line[f"{key}_holm"] = rounded(line[key]), rounded(adjusted)
+    if key == "p" and families:
+        _warn_of_few_units(max(families.values(), key=_least_p))
+
+
+def _least_p(family: Sequence[Line]) -> float:
+    """Compute the least p-value that units allow in comparisons that are corrected together."""
+    return min(1.0, min(len(family) * 2.0 ** (1 - line.get("units", math.inf))
+                        for line in family))
+
+
+def _warn_of_few_units(family: Sequence[Line]) -> None:
+    """Warn if units are too few for any of some comparisons to be significant."""
+    if _least_p(family) > _SIGNIFICANT:
+        units, unit = max((line["units"], line["unit"]) for line in family)
+        out = (f"; if records do not depend on each other, {setting('unit')} id makes each a unit"
+               if unit == "document" else "")
+        warnings.warn(f"p_holm of {count_of(len(family), 'comparisons')} cannot fall below "
+                      f"{_least_p(family):.3f} with {units} units by {unit}, however much the "
+                      f"models differ; score more of them or make fewer comparisons{out}",
+                      BmtoolsWarning, stacklevel=4)
 
 
 def content_key(*parts: str) -> int:

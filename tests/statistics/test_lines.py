@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from typing import Any
 
 import pytest
 
 from bmtools.errors import BmtoolsWarning, RecordError
 from bmtools.records import Record
-from bmtools.statistics.lines import Groups, content_key, data_fields
+from bmtools.statistics.lines import Groups, adjust_p_values, content_key, data_fields
 from bmtools.statistics.ratios import Units, with_unit
 
 
@@ -73,3 +75,26 @@ def test_a_hash_of_data_tells_what_it_was_made_from_in_any_order() -> None:
     # Twice the same is not once, and other texts are others.
     others = [sum(keys[:3]), sum(keys[1:]), sum([*keys[:3], content_key("il [MASK]", "mano")])]
     assert shown not in {value for one in others for value in data_fields(one).values()}
+
+
+@pytest.mark.parametrize(("models", "unit", "units", "message"), [
+    (11, "document", 10, "p_holm of 55 comparisons cannot fall below 0.107 with 10 units by "
+     "document, however much the models differ; score more of them or make fewer comparisons; if "
+     "records do not depend on each other, unit id makes each a unit"),
+    (2, "record", 5, "p_holm of 1 comparison cannot fall below 0.062 with 5 units by record, "
+     "however much the models differ; score more of them or make fewer comparisons"),
+    (11, "document", 12, ""), (2, "record", 6, "")])
+def test_units_too_few_for_any_significance_warn_once(models: int, unit: str, units: int,
+                                                      message: str) -> None:
+    count = models * (models - 1) // 2
+    lines = [{"metric": metric, "p": 2 / 2**units, "unit": unit, "units": units}
+             for metric in ("pppl", "loss") for _ in range(count)]
+    if message:
+        with pytest.warns(BmtoolsWarning, match=f"^{re.escape(message)}$") as caught:
+            adjust_p_values(lines)
+        assert len(caught) == 1
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            adjust_p_values(lines)
+    assert (lines[0]["p_holm"] > 0.05) == bool(message)
