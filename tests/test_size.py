@@ -20,10 +20,10 @@ from pathlib import Path
 import pytest
 
 LIMITS = {
-    "code lines": 38_764,  # without docstrings, comments and blank lines
+    "code lines": 38_817,  # without docstrings, comments and blank lines
     "functions": 3150,  # methods and functions in functions included
     "files": 385,
-    "options": 245,  # distinct names of long options of all commands
+    "options": 246,  # distinct names of long options of all commands
     "options of one command": 45,  # of the command that has most
     "rooms": 16,
     "floors": 8,  # rooms in the longest chain of imports between rooms

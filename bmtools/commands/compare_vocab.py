@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import click
@@ -11,7 +12,7 @@ from bmtools.cli.options import Command, named_paths, takes_rejects
 from bmtools.cli.parameters import InputFile, NamedInput
 from bmtools.cli.results import Line, finish, print_results, reports
 from bmtools.cli.step import CommandStep
-from bmtools.cli.tables import print_tables
+from bmtools.cli.tables import print_table, print_tables
 from bmtools.errors import Reject, count_of
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.sources import STDIN
@@ -34,12 +35,15 @@ from bmtools.values import format_figure
                    "Records are not needed then.")
 @click.option("--worst", type=click.IntRange(min=0), default=10, show_default=True, metavar="N",
               help="Number of terms named that each vocabulary breaks up worst.")
+@click.option("--by-term", is_flag=True,
+              help="Print a line for each term and mention instead: its pieces by vocabulary, with "
+                   "the labels of a tagger; as a table, a tick if it is whole.")
 @click.option("--segmenter", metavar="NAME",
               help="Segmenter that finds words where no spaces do: japanese, chinese, thai ...")
 @takes_rejects
 @reports("the JSON Lines", plot="pieces per word")
 def command(step: CommandStep, files: tuple[str, ...], vocabs: tuple[str, ...], terms: str | None,
-            worst: int, segmenter: str | None, plot: Path | None,
+            worst: int, by_term: bool, segmenter: str | None, plot: Path | None,
             reject: Reject, output: str) -> None:
     """Compare how vocabularies split text, entities and terms.
 
@@ -53,8 +57,11 @@ def command(step: CommandStep, files: tuple[str, ...], vocabs: tuple[str, ...], 
                         "a tokenizer, a checkpoint, a tokenizer.json or a vocab.txt")
     if STDIN in files and terms == STDIN:
         raise click.UsageError("--terms and FILES: found - in both, expected one from stdin")
+    if by_term and plot is not None:
+        raise click.UsageError("--plot: found with --by-term, whose lines have no plot; expected "
+                               "one of the two")
     from bmtools.study.reports.report import plot_lines, tables_of
-    from bmtools.vocab.compare_vocab import compare_vocab, read_terms
+    from bmtools.vocab.compare_vocab import compare_terms, compare_vocab, read_terms
     from bmtools.vocab.loading import load_vocabulary
     from bmtools.vocab.segmenters import load_segmenter
 
@@ -66,13 +73,26 @@ def command(step: CommandStep, files: tuple[str, ...], vocabs: tuple[str, ...], 
                     else "text keeps its case")
             click.echo(f"bmtools: {name}: no file says its casing; by its tokens it is "
                        f"{vocabulary.casing}, so {what}", err=True)
-    lines = list(compare_vocab(
+    compare = compare_terms if by_term else partial(compare_vocab, worst=worst)
+    lines = list(compare(
         vocabularies, counted(records, "reading"), read_terms(terms) if terms else (),
-        worst=worst, segmenter=load_segmenter(segmenter) if segmenter else None))
+        segmenter=load_segmenter(segmenter) if segmenter else None))
+    if by_term:
+        print_results(step, lines, output, _print_ticks)
+        finish(step, f"compared {count_of(len(lines), 'terms')}")
+        return
     print_results(step, lines, output, lambda lines: print_tables(tables_of(lines)))
     if plot is not None:
         plot_lines(lines, plot)
     finish(step, closing(lines))
+
+
+def _print_ticks(lines: Sequence[Line]) -> None:
+    """Print terms as rows and vocabularies as columns, as table 1 of Gu et al. 2021."""
+    print_table(["term", "type", *lines[0]["vocabularies"]], [
+        [line["term"], line.get("type", ""), *(
+            "\N{CHECK MARK}" if found["whole"] else " ".join(found["pieces"])
+            for found in line["vocabularies"].values())] for line in lines], text_columns=2)
 
 
 def closing(lines: Sequence[Line]) -> str:

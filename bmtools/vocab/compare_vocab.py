@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import nlargest
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from tokenizers import Tokenizer
@@ -18,7 +18,14 @@ from bmtools.vocab.encoding import Encoder
 from bmtools.vocab.loading import Vocabulary, load_vocabulary
 from bmtools.vocab.segmenters import Segmenter
 from bmtools.vocab.tokenizer import unknown_ids
-from bmtools.vocab.words import WordCounter, count_words_of, encode_words, find_words, fragmentation
+from bmtools.vocab.words import (
+    WordCounter,
+    count_words_of,
+    encode_words,
+    find_words,
+    fragmentation,
+    word_starts,
+)
 
 TEXT = "text"
 ENTITIES = "entities"
@@ -70,8 +77,7 @@ def compare_vocab(vocabularies: Mapping[str, Vocabulary | Path | str],
         DataError: no words.
         CheckpointError: a path without a vocabulary.
     """
-    loaded = {name: one if isinstance(one, Vocabulary) else load_vocabulary(Path(one))
-              for name, one in vocabularies.items()}
+    loaded = _loaded(vocabularies)
     encoders = {name: Encoder(vocabulary.backend) for name, vocabulary in loaded.items()}
     tokens: Counter[str] = Counter()
     counter = WordCounter(segmenter)
@@ -99,6 +105,56 @@ def compare_vocab(vocabularies: Mapping[str, Vocabulary | Path | str],
                         f"{setting('terms')} with some terms")
     for scope in scopes:
         yield from scope.lines(loaded, tokens, worst)
+
+
+def compare_terms(vocabularies: Mapping[str, Vocabulary | Path | str],
+                  records: Iterable[Record] = (), terms: Iterable[Term] = (), *,
+                  segmenter: Segmenter | None = None) -> Iterator[JsonObject]:
+    """Show the pieces of each mention and term, and how a tagger labels them.
+
+    Args:
+        vocabularies: by name, loaded or as paths.
+        records: their entities are the mentions; equal ones are counted.
+        terms: more terms, after the mentions.
+        segmenter: of a language without spaces, where terms have no space before them.
+
+    Yields:
+        a line for each distinct term, with `whole`, `pieces` and the labels `first` and `all` by
+        vocabulary: those of `label_pieces` in `finetune ner`, where - is no label.
+
+    Raises:
+        DataError: neither mentions nor terms.
+    """
+    lead = " " if segmenter is None else ""
+    backends = {name: one.backend for name, one in _loaded(vocabularies).items()}
+    counts = Counter(Term(" ".join(one.text.split()), one.type) for one in chain(
+        chain.from_iterable(map(_entities, records)), terms))
+    if not counts:
+        raise DataError("no entities in the input; expected records with entities, or "
+                        f"{setting('terms')} with some terms")
+    for term, count in counts.items():
+        yield {"term": term.text, **({"type": term.type} if term.type else {}), "count": count,
+               "vocabularies": {name: _pieces(backend, lead, term.text)
+                                for name, backend in backends.items()}}
+
+
+def _pieces(backend: Tokenizer, lead: str, term: str) -> JsonObject:
+    """Encode a term; tokens of the space before it alone are left out."""
+    text = lead + term
+    encoding = backend.encode(text, add_special_tokens=False)
+    starts = word_starts(backend, [text], [encoding])
+    kept = [number for number, (_, end) in enumerate(encoding.offsets) if end > len(lead)]
+    labels = ["B", *["I"] * len(kept)][:len(kept)]
+    return {"whole": len(kept) == 1 and encoding.ids[kept[0]] not in unknown_ids(backend),
+            "pieces": [encoding.tokens[number] for number in kept],
+            "first": [label if label == "B" or starts[number] else "-"
+                      for number, label in zip(kept, labels, strict=True)],
+            "all": labels}
+
+
+def _loaded(vocabularies: Mapping[str, Vocabulary | Path | str]) -> dict[str, Vocabulary]:
+    return {name: one if isinstance(one, Vocabulary) else load_vocabulary(Path(one))
+            for name, one in vocabularies.items()}
 
 
 def _count_mentions(by_type: dict[str, Counter[str]], mentions: Iterable[Term]) -> None:

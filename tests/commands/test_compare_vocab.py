@@ -70,3 +70,21 @@ def test_a_plot(run: Run, records: Path, pair: list[object], tmp_path: Path, nam
     assert outcome.code == 0, outcome.err
     assert (tmp_path / name).stat().st_size > 1_000
     assert len(outcome.records) == 8
+
+
+def test_a_table_of_ticks(run: Run, records: Path, pair: list[object], tmp_path: Path) -> None:
+    terms = tmp_path / "terms.txt"
+    terms.write_text("cuore\tBody\nasma\n")
+    outcome = run("compare-vocab", "--terms", terms, *pair, "--by-term")
+    assert [line["term"] for line in outcome.records] == ["cuore", "asma"]
+    assert outcome.records[1]["vocabularies"]["small"] == {
+        "whole": False, "pieces": ["a", "##s", "##m", "##a"], "first": ["B", "-", "-", "-"],
+        "all": ["B", "I", "I", "I"]}
+    assert "bmtools: compared 2 terms in" in outcome.err
+    table = run("compare-vocab", records, "--terms", terms, *pair, "--by-term", "--table").out
+    assert [[*map(str.strip, row.split("|")[1:-1])] for row in table.splitlines()[2:]] == [
+        ["cuore", "Body", "\N{CHECK MARK}", "\N{CHECK MARK}"],
+        ["asma", "Ill", "a ##s ##m ##a", "\N{CHECK MARK}"],
+        ["asma", "", "a ##s ##m ##a", "\N{CHECK MARK}"]]
+    refused = run("compare-vocab", records, *pair, "--by-term", "--plot", tmp_path / "p.svg")
+    assert refused.code == 2 and "--plot: found with --by-term" in refused.err

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import BertTokenizer, BertTokenizerFast
 
 from bmtools.corpus.formats.sets.conll import conll_records
 from bmtools.errors import DataError
 from bmtools.records import Record
-from bmtools.vocab.compare_vocab import Term, compare_vocab, read_terms
+from bmtools.vocab.compare_vocab import Term, compare_terms, compare_vocab, read_terms
 from bmtools.vocab.loading import Vocabulary, load_vocabulary
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -154,6 +155,39 @@ def test_biomegatrons_finding(data: Path, found: Any) -> None:
     assert disease == pytest.approx([2.146, 1.367, 1.065], abs=1e-3)  # paper: 2.42, 1.236, 1.116
 
 
+def test_pieces_and_labels_of_each_term() -> None:
+    """Shin et al. 2020, figure 1: labels of words, and of all pieces."""
+    lines = [*compare_terms(PAIR, RECORDS, [Term("asma"), Term("asma  \u05d0", "x")])]
+    assert [(line["term"], line.get("type"), line["count"]) for line in lines] == [
+        ("asma", "Disease", 1), ("diabete", "Disease", 1), ("asma-like", "Disease", 1),
+        ("farmaco", "Drug", 1), ("asma e", "Disease", 1), ("asma", None, 1),
+        ("asma \u05d0", "x", 1)]
+    assert lines[2]["vocabularies"] == {
+        "whole": {"whole": False, "pieces": ["asma", "-", "like"], "first": ["B", "I", "I"],
+                  "all": ["B", "I", "I"]},
+        "letters": {"whole": False, "pieces": ["as", "##ma", "-", "l", "##i", "##k", "##e"],
+                    "first": ["B", "-", "I", "I", "-", "-", "-"], "all": ["B", *"IIIIII"]}}
+    assert [one["whole"] for one in lines[0]["vocabularies"].values()] == [True, False]
+    assert lines[-1]["vocabularies"]["whole"]["pieces"] == ["asma", "[UNK]"]
+    [unknown] = compare_terms({"a": PAIR["whole"]}, [], [Term("\u05d0")])
+    assert unknown["vocabularies"]["a"]["whole"] is False
+    with pytest.raises(DataError, match="no entities in the input"):
+        next(compare_terms(PAIR, [Record(id="1", text="asma")]))
+
+
+def test_pieces_of_byte_level_tokens_are_those_after_a_space() -> None:
+    tokens = ["[UNK]", *sorted(pre_tokenizers.ByteLevel.alphabet()), "as", "ma", "asma", "Ġasma"]
+    backend = Tokenizer(models.BPE({token: number for number, token in enumerate(tokens)}, [
+        ("a", "s"), ("m", "a"), ("as", "ma"), ("Ġ", "asma")]))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    whole, two = compare_terms({"b": Vocabulary(backend, uncased=False)}, [],
+                               [Term("asma"), Term("asma la")])
+    assert whole["vocabularies"]["b"] == {"whole": True, "pieces": ["Ġasma"], "first": ["B"],
+                                          "all": ["B"]}
+    assert two["vocabularies"]["b"]["pieces"] == ["Ġasma", "Ġ", "l", "a"]
+    assert two["vocabularies"]["b"]["first"] == ["B", "I", "-", "-"]
+
+
 @pytest.mark.data
 def test_blurbs_seventeen_terms(data: Path) -> None:
     """Gu et al. 2021, table 1: which terms are in the vocabularies of BERT and SciBERT. All
@@ -172,6 +206,9 @@ def test_blurbs_seventeen_terms(data: Path) -> None:
                 for kind in ("BERT", "SciBERT", "PubMedBERT")]
 
     assert [whole(name) for name in NAMES] == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+    ticks = [[one["whole"] for one in line["vocabularies"].values()] for line in compare_terms(
+        {name: load_vocabulary(data / "vocab" / f"{name}.txt") for name in NAMES}, [], terms)]
+    assert ticks == 6 * [[True] * 3] + 4 * [[False, True, True]] + 7 * [[False, False, True]]
     assert found[NAMES[0], "terms"]["worst"][0] == {
         "term": "acetyltransferase", "count": 1,
         "pieces": ["ace", "##ty", "##lt", "##ran", "##sf", "##eras", "##e"]}
