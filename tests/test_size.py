@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 LIMITS = {
-    "code lines": 38_817,  # without docstrings, comments and blank lines
+    "code lines": 38_838,  # without docstrings, comments and blank lines
     "functions": 3150,  # methods and functions in functions included
     "files": 385,
     "options": 246,  # distinct names of long options of all commands

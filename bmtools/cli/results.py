@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain, count
 from pathlib import Path
 
 import click
@@ -108,7 +109,10 @@ def _next_command(context: click.Context) -> str:
     if not text or any(path == STDOUT or Path(path).is_char_device() for path in paths.values()):
         return ""
     quoted = {name: shlex.quote(path) for name, path in paths.items()}
-    return f"; next: bmtools {text.format_map(quoted)}"
+    command, flag, target = text.format_map(quoted).rpartition(" -o ")
+    names = (str(Path(target).with_stem(f"{Path(target).stem}-{n}")) for n in count(2))
+    free = next(name for name in chain([target], names) if not flag or not Path(name).exists())
+    return f"; next: bmtools {command}{flag}{free}"
 
 
 def _write_line(step: CommandStep, line: Line) -> None:

@@ -13,8 +13,11 @@ from bmtools.cli.step import CommandStep
 from bmtools.io.incomplete import incomplete_line
 from bmtools.io.output import STDOUT, encode_lines, is_regular, open_output
 from bmtools.io.system import Ended, interruption
+from bmtools.records import Record, document_of
 from bmtools.status import counted
 
+FEWEST_DOCUMENTS = 8
+"""Documents that `split` needs: with fewer, a tenth rounds to none."""
 _BLOCK_BYTES = select.PIPE_BUF  # a pipe takes them all or none
 
 
@@ -39,6 +42,14 @@ def write_stream(step: CommandStep, records: Iterable[Mapping[str, object]], out
 
     write_lines(step, lines(), output)
     return count
+
+
+def noting_documents(records: Iterable[Record], documents: set[str]) -> Iterator[Record]:
+    """Pass on records, and note their documents until there are enough for a split."""
+    for record in records:
+        if len(documents) < FEWEST_DOCUMENTS:
+            documents.add(document_of(record))
+        yield record
 
 
 def write_lines(step: CommandStep, lines: Iterable[bytes], output: str) -> None:

@@ -26,7 +26,8 @@ from bmtools.training.plan import DISTILLATION_WARMUP, make_init
               "batch-size learning-rate",
     topics="phases checkpoints devices",
     next_command="score-pppl FILE --model {output}",
-    meanings={"files": TRAINING_FILES, "output": "Directory for the student."})
+    meanings={"files": TRAINING_FILES,
+              "output": "Directory for the student; not needed with --dry-run."})
 @trains(without=["objective"], warmup_ratio=DISTILLATION_WARMUP)
 @click.option("--teacher", type=masked_lm_directory, required=True, metavar="CKPT",
               help="Checkpoint to learn from; it is not changed.")

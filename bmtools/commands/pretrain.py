@@ -25,7 +25,8 @@ from bmtools.training.plan import ModelInit
               "learning-rate",
     topics="phases masking checkpoints devices",
     next_command="score-pppl FILE --model {output}",
-    meanings={"files": TRAINING_FILES, "output": "Directory for the checkpoint."})
+    meanings={"files": TRAINING_FILES,
+              "output": "Directory for the checkpoint; not needed with --dry-run."})
 @trains(takes_model_init)
 def command(step: CommandStep, model: ModelInit, **options: Any) -> None:
     """Train a masked language model from scratch or from a checkpoint, in phases.

@@ -16,7 +16,7 @@ from bmtools.cli.translation_options import (
     takes_engine,
     takes_projection,
 )
-from bmtools.cli.writing import write_stream
+from bmtools.cli.writing import FEWEST_DOCUMENTS, noting_documents, write_stream
 from bmtools.errors import Reject, count_of, setting
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import write_records
@@ -71,12 +71,13 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     from bmtools.translation.projection.review import Decisions
 
     counts: Counter[str] = Counter()
+    documents: set[str] = set()
     items: list[ReviewItem] = []
     with usage_errors():
         projected = project(records, reader, config, engine, reject, counts,
                             Decisions.read(accept) if accept else None,
                             items.append if review or review_page else None)
-        number = write_stream(step, projected, output, "projecting")
+        number = write_stream(step, noting_documents(projected, documents), output, "projecting")
     if review:
         write_records(items, review)
     if review_page:
@@ -85,7 +86,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
         write_review_page(items, Path(review_page))
     counts["annotations to review"] += len(items)
     facts = [count_of(number, "records") + to_output(output), *count_lines(counts)]
-    finish(step, "; ".join(facts), leads_on=number > 2)  # a split needs three documents
+    finish(step, "; ".join(facts), leads_on=len(documents) >= FEWEST_DOCUMENTS)
 
 
 def _engine(options: JsonObject) -> EngineConfig | None:

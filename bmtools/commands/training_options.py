@@ -28,9 +28,8 @@ from bmtools.cli.options import (
     together,
     tokenizer_directory,
     usage_errors,
-    writes_directory,
 )
-from bmtools.cli.parameters import InputFile, InputPath, NamedInput, NameOrFile
+from bmtools.cli.parameters import InputFile, InputPath, NamedInput, NameOrFile, OutputDirectory
 from bmtools.cli.results import (
     Line,
     finish,
@@ -88,6 +87,9 @@ class TrainingCommand(Command):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; a dry run has no outputs."""
+        if not ctx.params["dry_run"] and not ctx.params["output"]:
+            output = next(one for one in self.params if one.name == "output")
+            raise click.MissingParameter(ctx=ctx, param=output)
         if ctx.params["dry_run"]:
             ctx.params |= {"output": None, "overwrite": False, "resume": False,
                            "rejects": ctx.params["rejects"] and os.devnull}
@@ -248,7 +250,9 @@ def trains(*own: Decorator, without: Sequence[str] = (), **defaults: Any) -> Dec
                          help="Check the settings, time some steps of each phase and print the "
                               "plan, memory, tokens and hours as JSON; write nothing.")],
                 _prepare_processes),
-        takes_data, takes_rejects, writes_directory, takes_run_config(without, **defaults), *own,
+        takes_data, takes_rejects, click.option(
+            "-o", "--output", type=OutputDirectory(), metavar="DIR"),
+        takes_run_config(without, **defaults), *own,
         partial(add_options, [prints_results, click.option(
             "--resume", is_flag=True,
             help="Continue from the newest state of an unfinished run, if there is one.")],

@@ -258,11 +258,25 @@ def test_the_next_commands_run_on_a_small_file(run, tmp_path: Path, monkeypatch)
 
     built = following(*following("import", "text", "note.txt", "--lang", "it", "-o", "n.jsonl"))
     assert built[:3] == ["pretrain", "FILE", "--architecture"]
-    Path("vocabulary").rename("first")
+    assert built[-1] == "model"
+    Path("model").mkdir()
     distinct = following(*following("clean", "n.jsonl", "-o", "c.jsonl"))
-    assert following(*distinct) == built
-    # Three parts need three documents.
+    again = following(*distinct)
+    assert (again[-1], again[-3]) == ("model-2", "vocabulary-2")
+    assert [one.name for one in Path().glob("vocabulary*")] == ["vocabulary", "vocabulary-2"]
+    # A split needs documents, not sentences.
     assert "next:" not in run("import", "conll", "two.conll", "--lang", "it", "-o", "s.jsonl").err
+
+
+def test_a_split_is_advised_where_it_works(run, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    sentences = "Febbre {0}\tB-DIS\n\nTosse {0}\tO\n\n"
+    for documents in (2, 7, 8, 9):
+        Path("set.conll").write_text("".join(
+            "-DOCSTART-\tO\n\n" + sentences.format(one) for one in range(documents)))
+        said = run("import", "conll", "set.conll", "--lang", "it", "-o", f"{documents}.jsonl").err
+        outcome = run("split", f"{documents}.jsonl", "-o", f"parts {documents}")
+        assert ("; next: bmtools split" in said) == (outcome.code == 0) == (documents > 7)
 
 
 def test_account_of_text(run, shell, source) -> None:

@@ -193,6 +193,8 @@ def test_the_commands_print_a_line_and_write_nothing(
         assert outcome.code == 0, outcome.err
         [line] = outcome.records
         assert (line["phases"][0]["steps"], line["hours"] > 0) == (3, True)
+        assert run(*arguments, "--dry-run").code == 0
+        assert "Missing option '-o' / '--output'." in run(*arguments).err
         refused = run(*arguments, "-o", out, "--dry-run", "--set", "dropuot=0.1")
         assert (refused.code, refused.out) == (2, "")
         assert "found unknown key 'dropuot', did you mean 'dropout'?" in refused.err

@@ -36,7 +36,7 @@ from bmtools.cli.options import (
 from bmtools.cli.pass_options import Passes, takes_passes
 from bmtools.cli.results import finish, records_written
 from bmtools.cli.step import CommandStep
-from bmtools.cli.writing import write_lines, write_stream
+from bmtools.cli.writing import FEWEST_DOCUMENTS, noting_documents, write_lines, write_stream
 from bmtools.corpus.formats.tally import LOST, MATCHED, MOVED
 from bmtools.corpus.importing import (
     Duplicates,
@@ -122,9 +122,10 @@ def reads(formats: dict[str, click.Command], reader: str, content: str, *example
         records = changes.split(_naming_parts(records), counts, reject)
 
         records = _not_empty(records, names, allow_empty, counts)
-        written = write_stream(step, records, output, "importing")
-        # A split needs three documents.
-        finish(step, records_written(written, counts, output), leads_on=written > 2)
+        documents: set[str] = set()
+        written = write_stream(step, noting_documents(records, documents), output, "importing")
+        finish(step, records_written(written, counts, output),
+               leads_on=len(documents) >= FEWEST_DOCUMENTS)
 
     def read_texts(step: CommandStep, files: tuple[str, ...], changes: RecordChanges,
                    duplicates: Duplicates, allow_empty: bool, reject: Reject, output: str,
