@@ -245,15 +245,13 @@ class NerTask(Task[TaggedText, Window]):
 
     def loss(self, model: PreTrainedModel, logits: Tensor, labels: Tensor) -> Tensor:
         """Sum the loss over labels in nats; with a CRF, the negative log likelihood of tags."""
-        if not self.config.crf:
-            return super().loss(model, logits, labels)
-        return crf_loss(model, logits, labels)
+        return crf_loss(model, logits, labels) if self.config.crf \
+            else super().loss(model, logits, labels)
 
     def outputs(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
         """Compute log probabilities; with a CRF, its marginals and then the likeliest label id."""
-        if not self.config.crf:
-            return super().outputs(model, batch)
-        return crf_outputs(model, self.logits(model, batch), batch[WORDS])
+        return crf_outputs(model, self.logits(model, batch), batch[WORDS]) if self.config.crf \
+            else super().outputs(model, batch)
 
     def trim(self, item: Window, output: np.ndarray) -> np.ndarray:
         """Keep the outputs at the words' first tokens, (words, ...), or at all that are scored."""

@@ -390,8 +390,7 @@ NAMED = {"blurb": "learning_rate=1e-5,3e-5,5e-5 batch_size=16,32",
 # The task reads the data, and chooses the kind of head, by its other settings.
 _OF_SEEDS = frozenset({"loss", "class_weights", "oversampling", "head_layers", "head_size",
                        "head_dropout"})
-_OF_ALL_RUNS = frozenset({"dev_fold", "grid", "precision", "seed", "seed_list", "seeds",
-                          "tf32"})
+_OF_ALL_RUNS = frozenset({"dev_fold", "grid", "precision", "seed", "seed_list", "seeds", "tf32"})
 
 
 def grid_plans(plan: FinetunePlan) -> Iterator[tuple[JsonObject, FinetunePlan]]:
@@ -400,8 +399,7 @@ def grid_plans(plan: FinetunePlan) -> Iterator[tuple[JsonObject, FinetunePlan]]:
     Without a grid that is the plan itself.
 
     Raises:
-        BmtoolsError: a setting that is not known, or values that cannot be read.
-        ValueError: a value out of range.
+        BmtoolsError: an unknown setting, a value that cannot be read, or a value out of range.
     """
     known = {field.name: part for part in ("config", *PLAN_PARTS)
              for field in fields(getattr(plan, part))
@@ -423,7 +421,10 @@ def grid_plans(plan: FinetunePlan) -> Iterator[tuple[JsonObject, FinetunePlan]]:
                                f"as {own}") from error
     for combination in itertools.product(*axes.values()):
         chosen, changed = dict(zip(axes, combination, strict=True)), plan
-        for name, value in chosen.items():
-            part = replace(getattr(changed, known[name]), **{name: value})
-            changed = replace(changed, **{known[name]: part})
+        try:
+            for name, value in chosen.items():
+                part = replace(getattr(changed, known[name]), **{name: value})
+                changed = replace(changed, **{known[name]: part})
+        except ValueError as error:
+            raise BmtoolsError(f"{setting('grid')}: {error}") from error
         yield chosen, changed

@@ -78,7 +78,8 @@ def test_papers_grids() -> None:
 @pytest.mark.parametrize(("grid", "told"), [
     ("pubmed", "grid: found 'pubmed', expected blurb or bioptimus, or a setting"),
     ("lerning_rate=1", "3e-5; did you mean 'learning_rate'"), ("batch_size=x", "such as 16"),
-    ("seed=1,2", "found 'seed=1,2'"),
+    ("seed=1,2", "found 'seed=1,2'"), ("head_size=32,33", "grid: head_size: found 33, expected an"),
+    ("batch_size=16,0", "grid: batch_size: found 0, expected 1 or more"),
     ("max_length=64,128", "found 'max_length=64,128'")])
 def test_wrong_grids_are_told(grid: str, told: str) -> None:
     with pytest.raises(BmtoolsError, match=told):
