@@ -37,7 +37,7 @@ def sbatch(arguments: list[str]) -> int:
     code = 0
     for job, task in enumerate(tasks, start=7001):
         if task:
-            environment["SLURM_ARRAY_TASK_ID"] = task
+            environment |= {"SLURM_ARRAY_TASK_ID": task, "SLURM_ARRAY_TASK_COUNT": str(len(tasks))}
         code = _run_job(str(job), arguments, environment) or code
     return code
 

@@ -20,10 +20,10 @@ from pathlib import Path
 import pytest
 
 LIMITS = {
-    "code lines": 38_838,  # without docstrings, comments and blank lines
-    "functions": 3150,  # methods and functions in functions included
-    "files": 385,
-    "options": 246,  # distinct names of long options of all commands
+    "code lines": 39_366,  # without docstrings, comments and blank lines
+    "functions": 3183,  # methods and functions in functions included
+    "files": 389,
+    "options": 248,  # distinct names of long options of all commands
     "options of one command": 45,  # of the command that has most
     "rooms": 16,
     "floors": 8,  # rooms in the longest chain of imports between rooms

@@ -82,7 +82,8 @@ _SYNONYMS = {
 }
 _NEAR_OPTION = 0.75
 _FILES_ARE = "Records as JSON Lines, plain, .gz or .zst; none or - means stdin."
-_TOPICS = ("records", "pipelines", "masking", "phases", "checkpoints", "devices", "completion")
+_TOPICS = ("records", "pipelines", "masking", "phases", "checkpoints", "devices", "studies",
+           "completion")
 
 
 class SettingOption(click.Option):

@@ -62,6 +62,7 @@ COMMANDS = {
     "score-space": "Score the spread of words in embedding space, and the separation of rare ones.",
     "compare-models": "Compare models by size, speed and memory.",
     "table": "Show JSON Lines of several models as one table.",
+    "study": "Run a study of models, sets, seeds and settings from one file.",
     "lineage": "Follow outputs back to the first bytes: commands, hashes, licences, hours.",
     "verify": "Hash outputs and their inputs again, and name what changed.",
     "energy": "Add up the energy and emissions of all steps, and state them.",

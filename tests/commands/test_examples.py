@@ -32,6 +32,14 @@ from bmtools.io.jsonl import RecordReader
 CITATION = ("<PubmedArticle><MedlineCitation><PMID>{}</PMID><Article><Abstract><AbstractText>{}"
             "</AbstractText></Abstract></Article></MedlineCitation></PubmedArticle>")
 DDI = '<document id="d"><sentence id="d.s0" text="One."/></document>'
+STUDY = """[axes]
+seed = [0, 1]
+[[steps]]
+name = "finetune"
+each = ["seed"]
+run = "bmtools sample corpus.jsonl --records 2 --seed {seed} -o {output}"
+output = "{seed}.jsonl"
+"""
 CURATED = {"data": [{"original": sentence, "masked": [sentence.replace("sangue", "[MASK]")]}
                     for sentence in SENTENCES if "sangue" in sentence]}
 
@@ -114,7 +122,7 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
     write("scores.jsonl", {"model": "base", "pppl": 9.5, "bits_per_character": 2.5, "f1": 0.8})
     for name, content in (
             ("notes.txt", "\n".join(SENTENCES[:8])), ("terms.txt", "cuore\nlinfa\n"),
-            ("about.toml", 'intended_use = "research"\n'),
+            ("about.toml", 'intended_use = "research"\n'), ("study.toml", STUDY),
             ("terms.tsv", "en\tit\npain\tdolore\n"),
             ("memory.tsv", "en\tit\nNo pain.\tNessun dolore.\nFever.\tFebbre.\n"),
             ("train.tsv", "-DOCSTART-\n\nIl O\ncuore B-ORGAN\n\nFebbre O\n"),

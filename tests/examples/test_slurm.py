@@ -120,6 +120,31 @@ def test_a_run_of_several_nodes_that_was_stopped_ends_as_one_that_was_not(
     assert all(torch.equal(model[name], other[name]) for name in model)
 
 
+def test_parts_of_a_study_that_were_stopped_make_the_whole(
+        submit: Submit, corpus: Path, run: Any, tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text("""[axes]
+seed = [0, 1, 2]
+[[steps]]
+name = "sample"
+each = ["seed"]
+run = "bmtools sample english.jsonl --records 1 --seed {seed} -o {output}"
+output = "{seed}.jsonl"
+[[steps]]
+name = "all"
+gather = ["seed"]
+run = "bmtools describe {sample} --json"
+output = "all.jsonl"
+""")
+    written = submit("study.sh", "study.toml", "out", "sample", replaced={
+        "--array=1-8": "--array=1-2"}, SIGNAL_WHEN="[ -e out/.study/0.jsonl.log ]")
+    assert re.findall(r"exited with (\d+)", written)[-1] == "0"
+    assert {path.name for path in (tmp_path / "out").glob("*.jsonl")} == {
+        "0.jsonl", "1.jsonl", "2.jsonl"}
+    submit("study.sh", "study.toml", "out", replaced={"--array=1-8": "--array=1-1"},
+           SIGNAL_WHEN="true")
+    assert (tmp_path / "out/all.jsonl").stat().st_size
+
+
 @pytest.mark.slow
 def test_the_model_of_a_task_is_what_the_suite_scores(
         submit: Submit, run: Any, tokenizer: Any, tmp_path: Path) -> None:

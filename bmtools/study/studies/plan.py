@@ -1,0 +1,371 @@
+"""Plan of a study: the command lines that the steps of a TOML file expand to."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path, PurePath
+
+import msgspec
+
+from bmtools.errors import DataError, suggestion
+from bmtools.io.folders import archive_of
+from bmtools.records import readable
+
+Value = str | int | float
+Where = Mapping[str, str]
+"""The entry of each axis that a job is for."""
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+_UNPACKED = re.compile(r"\{\*([^{}]*)\}")
+_OUTPUT, _HERE, _ENVIRONMENT = "output", "here", "env"
+_MOST_NESTED = 20
+
+
+class StudyStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A command line that is run once, or for all combinations of the entries of some axes.
+
+    Args:
+        name: others refer to the output by it.
+        run: command line with placeholders.
+        output: path in the study's directory, with placeholders.
+        each: axes over which the step is repeated.
+        gather: axes over which a word of the command line is repeated.
+        when: AXIS.VARIABLE; the step is left out for entries without this variable.
+        keep: whether the output stays once all steps that read it are done.
+    """
+
+    name: str
+    run: str
+    output: str
+    each: tuple[str, ...] = ()
+    gather: tuple[str, ...] = ()
+    when: str = ""
+    keep: bool = True
+
+
+class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A study as its file states it.
+
+    Args:
+        steps: in the order in which they run.
+        title: a few words.
+        source: the paper.
+        values: by name.
+        axes: entries by axis, each with its variables if it has some.
+    """
+
+    steps: tuple[StudyStep, ...]
+    title: str = ""
+    source: str = ""
+    values: dict[str, Value] = {}
+    axes: dict[str, tuple[Value, ...] | dict[str, dict[str, Value]]] = {}
+
+
+@dataclass(frozen=True)
+class Usage:
+    """A command line as the command understands it.
+
+    Args:
+        inputs: paths that it reads.
+        outputs: paths that it writes.
+        flags: names of all its options.
+    """
+
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+    flags: frozenset[str]
+
+
+@dataclass(eq=False)
+class Job:
+    """A command line of a step, for one combination of entries.
+
+    Args:
+        step: that it belongs to.
+        number: among the jobs of the step, from 0.
+        where: entries that it is for.
+        output: path of its output.
+        words: of the command line, from `bmtools` on.
+        usage: what it reads and writes.
+        needs: jobs whose outputs it names.
+        inputs: paths that it reads and no job writes.
+        readers: jobs that name its output.
+    """
+
+    step: StudyStep
+    number: int
+    where: Where
+    output: str
+    words: Sequence[str] = ()
+    usage: Usage = Usage((), (), frozenset())
+    needs: list[Job] = field(default_factory=list)
+    inputs: list[str] = field(default_factory=list)
+    readers: list[Job] = field(default_factory=list)
+
+    @property
+    def prints(self) -> bool:
+        """Whether its output is what the command prints."""
+        return not any(path == self.output for path in self.usage.outputs)
+
+    @property
+    def line(self) -> str:
+        """The command line for a shell."""
+        return shlex.join(self.words)
+
+
+def study_names() -> list[str]:
+    """List the studies that come with the package."""
+    return sorted(path.stem for path in Path(__file__).parent.glob("*.toml"))
+
+
+def load_study(name: str) -> tuple[Study, Path]:
+    """Read a study of the package by its name, or a TOML file; returns its path as well.
+
+    Raises:
+        DataError: there is none, or it is none.
+    """
+    path = Path(__file__).with_name(f"{name}.toml") if name in study_names() else Path(name)
+    if not path.is_file():
+        raise DataError(f"{name}: found no such file, {suggestion(name, study_names())} or a file")
+    try:
+        return msgspec.toml.decode(path.read_bytes(), type=Study), path
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: {readable(str(error))}") from error
+
+
+def make_plan(name: str, output: Path, defined: Mapping[str, str],
+              parse: Callable[[Sequence[str]], Usage], steps: Sequence[str] = ()) -> list[Job]:
+    """Expand a study to its jobs, each after those that it needs.
+
+    Args:
+        name: of a study of the package, or of a file.
+        output: directory of the study.
+        defined: values in place of those of the file; entries of an axis, with commas.
+        parse: reads a command line without its first word; raises ValueError if it is wrong.
+        steps: to which the plan is limited, with those that they need; all without any.
+
+    Raises:
+        DataError: names what is wrong in the file.
+    """
+    study, path = load_study(name)
+    try:
+        jobs = _Expansion(study, defined, path.parent, output, parse).jobs()
+        for step in steps:
+            _require("step", step, [one.name for one in study.steps])
+    except ValueError as error:
+        raise DataError(f"{path.name}: {error}") from error
+    chosen = {job for job in jobs if not steps or job.step.name in steps}
+    for job in reversed(jobs):
+        chosen.update(job.needs if job in chosen else ())
+    return [job for job in jobs if job in chosen]
+
+
+def _require(place: str, found: str, known: Iterable[str]) -> str:
+    if found not in known:
+        raise ValueError(f"{place}: found {found!r}, {suggestion(found, known)}")
+    return found
+
+
+def _split(text: str) -> list[str]:
+    """Split a text into words as a shell does; spaces in placeholders separate nothing."""
+    whole = _PLACEHOLDER.sub(lambda found: found[0].replace(" ", "\0"), text)
+    return [word.replace("\0", " ") for word in shlex.split(whole)]
+
+
+class _LeftOutError(ValueError):
+    """A reference to a job that `when` leaves out."""
+
+
+class _Expansion:
+    """Expansion of a study: fills placeholders and links jobs.
+
+    Args:
+        study: as its file states it.
+        defined: see `make_plan`.
+        here: directory of its file.
+        output: directory of the study.
+        parse: see `make_plan`.
+    """
+
+    def __init__(self, study: Study, defined: Mapping[str, str], here: Path, output: Path,
+                 parse: Callable[[Sequence[str]], Usage]) -> None:
+        self.study, self.here, self.output, self.parse = study, here, output, parse
+        self.values = dict(study.values)
+        self.axes: dict[str, Mapping[str, Mapping[str, Value]]] = {
+            axis: entries if isinstance(entries, dict) else {str(one): {} for one in entries}
+            for axis, entries in study.axes.items()}
+        for name, value in defined.items():
+            _require("--define", name, [*self.values, *self.axes])
+            if name in self.values:
+                self.values[name] = value
+            else:
+                entries = self.axes[name]
+                self.axes[name] = {
+                    one: entries[_require(f"axis {name!r}", one, entries)]
+                    if isinstance(study.axes[name], dict) else {} for one in value.split(",")}
+        self.made: dict[str, dict[tuple[str, ...], Job]] = {}
+        self.steps: dict[str, StudyStep] = {}
+
+    def jobs(self) -> list[Job]:
+        """Make all jobs.
+
+        Raises:
+            ValueError: names the step and the entries.
+        """
+        for step in self.study.steps:
+            place = f"step {step.name!r}"
+            try:
+                self._check_step(step)
+                self.made[step.name] = self._reserve(step)
+                for job in self.made[step.name].values():
+                    place = ", ".join([f"step {step.name!r}", *(
+                        f"{axis} {entry!r}" for axis, entry in job.where.items())])
+                    self._fill_job(job)
+            except ValueError as error:
+                raise ValueError(f"{place}: {error}") from error
+            self.steps[step.name] = step
+        jobs = [job for made in self.made.values() for job in made.values()]
+        by_output = {PurePath(job.output): job for job in reversed(jobs)}
+        for job in jobs:
+            for path in (PurePath(job.output), *PurePath(job.output).parents):
+                if (other := by_output.get(path, job)) is not job:
+                    raise ValueError(f"steps {job.step.name!r} and {other.step.name!r} both write "
+                                     f"{path}; expected outputs apart, as with the name of each "
+                                     "axis of 'each' in braces")
+        return jobs
+
+    def _check_step(self, step: StudyStep) -> None:
+        taken = {*self.values, *self.axes, *self.steps, _OUTPUT, _HERE}
+        if step.name in taken or not re.fullmatch(r"[\w-]+", step.name):
+            raise ValueError("expected a name of letters, digits and hyphens, which no value, axis "
+                             "or other step has")
+        for axis in (*step.each, *step.gather):
+            _require("axis", axis, self.axes)
+        if step.when:
+            _require("when", step.when, [f"{axis}.{name}" for axis in step.each
+                                         for name in self._variables(axis)])
+
+    def _variables(self, axis: str) -> set[str]:
+        """Name the variables that any entry of an axis has, also one that is not chosen."""
+        entries = self.study.axes[axis]
+        return {key for entry in entries.values() for key in entry} if isinstance(entries, dict) \
+            else set()
+
+    def _reserve(self, step: StudyStep) -> dict[tuple[str, ...], Job]:
+        """Make the jobs of a step, with their outputs alone."""
+        made: dict[tuple[str, ...], Job] = {}
+        axis, _, variable = step.when.partition(".")
+        for key in product(*(self.axes[axis] for axis in step.each)):
+            where = dict(zip(step.each, key, strict=True))
+            if not step.when or variable in self.axes[axis][where[axis]]:
+                job = Job(step, len(made), where, "")
+                path = PurePath(self._fill(step.output, job, where))
+                if path.is_absolute() or ".." in path.parts or not path.parts:
+                    raise ValueError(f"output: found {str(path)!r}, expected a path in the study's "
+                                     "directory")
+                job.output = str(self.output / path)
+                made[key] = job
+        return made
+
+    def _fill_job(self, job: Job) -> None:
+        """Fill the command line of a job, and find what it reads."""
+        job.words = [word for template in _split(job.step.run)
+                     for word in self._gathered(template, job)]
+        if job.words[:1] != ["bmtools"]:
+            raise ValueError(f"run: found {' '.join(job.words[:1])!r}, expected a command line of "
+                             "bmtools")
+        job.usage = self.parse(job.words[1:])
+        for need in job.needs:
+            need.readers.append(job)
+        outputs = [need.output for need in job.needs]
+        below = tuple(output + end for output in outputs for end in "/.")  # such as OUTPUT.rest
+        for path in job.usage.inputs:
+            if path not in outputs and not path.startswith(below):
+                found = path if Path(path).exists() else archive_of(path)
+                if found is None:
+                    raise ValueError(f"found no {path}, expected a file or the output of a step "
+                                     "before; --define NAME=VALUE names another, and "
+                                     "--define AXIS=ENTRY,... leaves entries out")
+                job.inputs.append(str(found))
+
+    def _gathered(self, template: str, job: Job) -> list[str]:
+        """Fill a word of a command line, for all entries of the axes that are gathered."""
+        found = dict[tuple[str, ...], None]()
+        for key in product(*(self.axes[axis] for axis in job.step.gather)):
+            where = {**job.where, **dict(zip(job.step.gather, key, strict=True))}
+            try:
+                found[tuple(self._words(template, job, where))] = None
+            except _LeftOutError:
+                if not job.step.gather:
+                    raise
+        return [word for words in found for word in words]
+
+    def _words(self, template: str, job: Job, where: Where) -> list[str]:
+        """Fill a word; `{*name}` becomes the words of a value, which may be none."""
+        unpacked = _UNPACKED.fullmatch(template)
+        if not unpacked:
+            return [self._fill(template, job, where)]
+        if (text := self._raw(unpacked[1], where, may_lack=True)) is None:
+            raise ValueError(f"found {template}, expected a value or a variable of an axis")
+        return [word for one in _split(text) for word in self._words(one, job, where)]
+
+    def _fill(self, template: str, job: Job, where: Where, depth: int = 0) -> str:
+        """Fill the placeholders of a text, and those of their values."""
+        if depth > _MOST_NESTED:
+            raise ValueError(f"found values that name each other in {template!r}")
+
+        def fill(found: re.Match[str]) -> str:
+            name = found[1]
+            if (raw := self._raw(name, where)) is not None:
+                return self._fill(raw, job, where, depth + 1)
+            known = {_OUTPUT: job.output, _HERE: str(self.here)}
+            return known.get(name) or self._reference(name, job, where).output
+        return _PLACEHOLDER.sub(fill, template)
+
+    def _raw(self, name: str, where: Where, may_lack: bool = False) -> str | None:
+        """Return a value, entry or variable as the file has it; None if the name is another."""
+        axis, dot, variable = name.partition(".")
+        if axis == _ENVIRONMENT:
+            if variable not in os.environ:
+                raise ValueError(f"{{{name}}}: found no such variable in the environment; set it, "
+                                 "or give the value that names it by --define NAME=VALUE")
+            return os.environ[variable]
+        if axis not in self.axes:
+            return str(self.values[name]) if name in self.values else None
+        if axis not in where:
+            raise ValueError(f"{{{name}}}: expected {axis!r} in 'each', or in 'gather' for a word "
+                             "for each entry")
+        if not dot:
+            return where[axis]
+        entry = self.axes[axis][where[axis]]
+        if variable not in entry and not (may_lack and variable in self._variables(axis)):
+            raise ValueError(f"{{{name}}}: found no variable {variable!r} of {where[axis]!r}, "
+                             f"{suggestion(variable, entry)}; 'when' leaves entries out")
+        return str(entry.get(variable, ""))
+
+    def _reference(self, reference: str, job: Job, where: Where) -> Job:
+        """Find the job of a step before, and note that it is needed.
+
+        `step` is that for the same entries, `step[ENTRY,ENTRY]` that for the entries that it names.
+        """
+        name, _, rest = reference.partition("[")
+        _require("placeholder", name, [*self.steps, *self.values, *self.axes, _OUTPUT, _HERE])
+        each = self.steps[name].each
+        if rest:
+            where = dict(zip(each, rest.removesuffix("]").split(","), strict=False))
+            for axis, entry in where.items():
+                _require(f"axis {axis!r}", entry, self.axes[axis])
+        if lacking := [axis for axis in each if axis not in where]:
+            raise ValueError(f"{{{name}}}: step {name!r} has an output for each {lacking[0]}; "
+                             f"expected {lacking[0]!r} in 'each', or in 'gather' for all of them")
+        found = self.made[name].get(tuple(where[axis] for axis in each))
+        if found is None:
+            raise _LeftOutError(f"{{{name}}}: step {name!r} leaves out "
+                                f"{', '.join(where[axis] for axis in each)}")
+        if found not in job.needs:
+            job.needs.append(found)
+        return found
