@@ -151,6 +151,16 @@ def test_comparisons_are_adjusted_over_sets(run: Run, write_lines: Write) -> Non
         assert "t.jsonl:1: found a comparison whose difference, interval or p" in refused.err
 
 
+def test_correlations_may_differ_by_more_than_one(run: Run, write_lines: Write) -> None:
+    path = write_lines("s.jsonl", line("BIOSSES", 0.9), {
+        "compared": ["bio", "base"], "metric": "pearson", "difference": 1.3, "set": "BIOSSES",
+        "interval": [0.7, 1.8], "p": 0.01})
+    outcome = run("score-suite", "--suite", "blurb", path, "--published", "none")
+    assert outcome.code == 0, outcome.err
+    [found] = [one for one in outcome.records if "compared" in one]
+    assert (found["difference"], found["interval"]) == (130, [70, 180])
+
+
 def test_a_metric_in_place_of_the_papers_is_named(run: Run, write_lines: Write) -> None:
     path = write_lines("s.jsonl", line("BC2GM", 0.8), {
         "model": "tokens", "set": "BC2GM", "test_f1": finetuned("f1", 0.7)["test_f1"],

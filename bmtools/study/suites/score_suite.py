@@ -157,11 +157,12 @@ def _comparison(line: JsonMapping, one: SuiteSet, place: str) -> JsonObject:
     """Take what a comparison by score-tasks says of a set's main metric, scaled."""
     bounds, factor = line.get("interval") or [], one.scale or _PERCENT
     chances = {key: line[key] for key in ("p", "p_over_seeds") if line.get(key) is not None}
-    values = [line.get("difference"), *chances.values()]
     if not isinstance(bounds, list) or not all(
-            _is_score(value, one.scale) for value in (*values, *bounds)):
+            _is_score(value, one.scale, most=2)  # that of two correlations
+            for value in (line.get("difference"), *bounds)) or not all(
+            _is_score(value, None) for value in chances.values()):
         raise DataError(f"{place}: found a comparison whose difference, interval or p is missing "
-                        "or is not from -1 to 1, expected lines of score-tasks")
+                        "or out of range, expected lines of score-tasks")
     return {"compared": line["compared"], "set": one.name, "metric": line["metric"],
             "difference": rounded(factor * line["difference"]),
             **({"interval": [rounded(factor * bound) for bound in bounds]} if bounds else {}),
@@ -270,9 +271,9 @@ def _is_summary(value: object, scale: float | None) -> bool:
         value.get("deviation") is None or _is_score(value["deviation"], scale))
 
 
-def _is_score(value: object, scale: float | None) -> bool:
+def _is_score(value: object, scale: float | None, most: float = 1) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and (
-        -1 <= value <= 1 or (scale is not None and isfinite(value)))
+        -most <= value <= most or (scale is not None and isfinite(value)))
 
 
 def _without_metric(line: JsonMapping, one: SuiteSet) -> str:
