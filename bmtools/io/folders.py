@@ -38,6 +38,7 @@ _DAMAGE = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, str
            RuntimeError, ValueError, OverflowError, OSError)
 _CARRIAGE_RETURNS = re.compile("\r+\n|\r")
 _PACKED = (".gz", ".zst", ".zstd")
+_UTF8_NAME = 0x800  # flag of a file in a zip archive
 _MOST_HEADER_BYTES = 1 << 20  # of extended headers, which tarfile reads whole
 _MOST_RATIO = 200  # of a file to its packed size; that of XML is seldom above 20
 _EXTENDED = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME,
@@ -139,7 +140,20 @@ def exists(name: str) -> bool:
     if archive is None or archive == Path(name):
         return Path(name).is_file()
     with naming_damage(archive), zipfile.ZipFile(archive) as opened:
-        return path_in(archive, name) in opened.namelist()
+        return path_in(archive, name) in map(member_path, opened.infolist())
+
+
+def member_path(member: zipfile.ZipInfo) -> str:
+    """Return the path of a file in a zip archive: UTF-8 where it is valid, also if not flagged so.
+
+    The format's other encoding is code page 437.
+    """
+    try:
+        # zipfile decodes names without the flag as cp437.
+        return member.filename if member.flag_bits & _UTF8_NAME else \
+            member.filename.encode("cp437").decode()
+    except UnicodeError:
+        return member.filename
 
 
 def member_ending(name: str) -> str:
@@ -278,8 +292,9 @@ def _passes(path: PurePath, is_file: bool, counts: Counter[str]) -> bool:
 def _zip_files(archive: Path, folder: str, counts: Counter[str],
                order: Order) -> Iterator[str]:
     with naming_damage(archive), zipfile.ZipFile(archive) as opened:
-        for member in sorted(opened.infolist(), key=lambda member: order(member.filename)):
-            path, place = PurePosixPath(member.filename), f"{archive}/{member.filename}"
+        for member in sorted(opened.infolist(), key=lambda member: order(member_path(member))):
+            own = member_path(member)
+            path, place = PurePosixPath(own), f"{archive}/{own}"
             if member.is_dir() or (folder and not path.is_relative_to(folder)):
                 continue
             if _passes(path, member.external_attr >> 28 in (0, 8), counts):

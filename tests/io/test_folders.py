@@ -16,7 +16,7 @@ from backports import zstd
 from damaged import damaged
 
 from bmtools.errors import DataError
-from bmtools.io.folders import archive_of, corpus_files, read_text, set_files
+from bmtools.io.folders import archive_of, corpus_files, exists, read_text, set_files
 from bmtools.io.record_size import limiting_records
 from bmtools.io.sources import read_lines
 
@@ -174,6 +174,19 @@ def archive(tmp_path: Path) -> Path:
 def set_texts(source: Path | str) -> dict[str, list[str]]:
     return {name: [line for _, line in read_lines(name)]
             for name in set_files([str(source)], ".xml", ".nxml", counts=Counter())}
+
+
+@pytest.mark.parametrize(("name", "expected"), [
+    ("caf\u00e9/n\u00e4.xml".encode(), "caf\u00e9/n\u00e4.xml"),  # as zip on Linux and macOS
+    (b"caf\x82.xml", "caf\u00e9.xml"), (b"caf\xe9.xml", "caf\u0398.xml")])
+def test_names_in_a_zip_are_utf8_where_they_are_valid(tmp_path: Path, name: bytes,
+                                                      expected: str) -> None:
+    path = tmp_path / "set.zip"
+    with zipfile.ZipFile(path, "w") as opened:
+        opened.writestr("x" * len(name), "text")
+    path.write_bytes(path.read_bytes().replace(b"x" * len(name), name))
+    assert set_texts(path) == {f"{path}/{expected}": ["text"]}
+    assert exists(f"{path}/{expected}")
 
 
 def test_a_folder_and_its_zip_hold_the_same(folder: Path, archive: Path) -> None:

@@ -95,7 +95,8 @@ def _rows(name: str, by_key: Mapping[str, str], tally: Tally) -> Iterator[Row]:
 
 def _content(row: Mapping[str, object], classes: Mapping[str, list[str]], place: str,
              counts: Counter[str]) -> JsonObject:
-    """Return a row as JSON; NaN and infinite numbers become None, as pandas writes what is absent.
+    """Return a row as JSON; NaN and infinite numbers become None, as pandas writes what is absent,
+    and so does the class -1, as the Hugging Face Hub has texts without a label.
 
     Raises:
         RecordError: bytes under an agreed key are not UTF-8.
@@ -109,8 +110,12 @@ def _content(row: Mapping[str, object], classes: Mapping[str, list[str]], place:
     except UnicodeDecodeError as error:
         raise RecordError(place, f"found bytes that are not UTF-8 ({error.reason}), expected text"
                           ) from error
-    return content | {key: _named(content[key], names) for key, names in classes.items()
-                      if key in content}
+    for key in classes.keys() & content.keys():
+        if content[key] == -1:
+            content[key] = None
+            counts["classes -1 (unlabelled) left out"] += 1
+        content[key] = _named(content[key], classes[key])
+    return content
 
 
 def _as_text(value: object) -> str:

@@ -26,7 +26,7 @@ from bmtools.corpus.formats.texts.documents import (
 )
 from bmtools.corpus.xml_stream import raise_exponents
 from bmtools.errors import DataError
-from bmtools.io.folders import naming_damage
+from bmtools.io.folders import member_path, naming_damage
 from bmtools.io.provenance.licence_names import licence_name
 from bmtools.io.record_size import limited_bytes
 from bmtools.io.sources import source_name
@@ -102,7 +102,7 @@ class _Book:
     def __init__(self, archive: zipfile.ZipFile, place: str) -> None:
         self._archive = archive
         self._place = place
-        self._names = set(archive.namelist())
+        self._names = {member_path(one): one for one in archive.infolist()}
         self._size = 0
         rootfile = next(self._xml(_CONTAINER).iter("{*}rootfile"), None)
         path = "" if rootfile is None else rootfile.get("full-path", "")
@@ -143,7 +143,7 @@ class _Book:
         if path not in self._names:
             raise DataError(f"{self._place}: found no {path or 'package document'}, expected an "
                             "EPUB")
-        with self._archive.open(path) as stream:
+        with self._archive.open(self._names[path]) as stream:
             content = limited_bytes(stream, f"{self._place}/{path}", self._size)
         self._size += len(content)
         return content

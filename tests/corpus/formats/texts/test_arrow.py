@@ -117,6 +117,18 @@ def test_texts_of_bytes_are_utf8(tmp_path) -> None:
     assert "a.parquet:2: found bytes that are not UTF-8" in str(rejected[0])
 
 
+def test_a_text_without_a_label_has_none(tmp_path) -> None:
+    """As test parts on the Hugging Face Hub have -1; a number that is no class stays."""
+    table = pa.table({"id": ["a", "b"], "text": ["x", "y"], "label": [1, -1], "score": [-1, 0]})
+    parquet.write_table(table.replace_schema_metadata({"huggingface": json.dumps(FEATURES)}),
+                        tmp_path / "a.parquet")
+    counts: Counter[str] = Counter()
+    records = [*parquet_records([f"{tmp_path}/a.parquet"], counts=counts)]
+    assert records == [{"id": "a", "text": "x", "label": "yes", "score": -1},
+                       {"id": "b", "text": "y", "score": 0}]
+    assert +counts == {"classes -1 (unlabelled) left out": 1}
+
+
 NAMES = {"names": ["O", "B-Disease", "I-Disease"], "_type": "ClassLabel"}
 
 
