@@ -21,6 +21,7 @@ from bmtools.errors import BmtoolsError, setting
 from bmtools.models.architectures import max_tokens
 from bmtools.models.settings import parse_layers
 from bmtools.status import counted
+from bmtools.vocab.tokenizer import special_tokens_as_text
 
 if TYPE_CHECKING:
     from bmtools.models.checkpoint import Checkpoint
@@ -118,9 +119,8 @@ def sample_sentences(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, is_ne
     vocabulary, longest = tokenizer.get_vocab(), max_tokens(base.model) - _SPECIAL_TOKENS
     remaining = iter(sentences)
     while chunk := list(islice(remaining, _SENTENCES_AT_ONCE)):
-        encodings, old_encodings = (one.backend_tokenizer.encode_batch(
-            [sentence.text for sentence in chunk], add_special_tokens=False)
-            for one in (tokenizer, base.tokenizer))
+        encodings, old_encodings = (_encoded(one, [sentence.text for sentence in chunk])
+                                    for one in (tokenizer, base.tokenizer))
         for sentence, encoding, pieces in zip(chunk, encodings, old_encodings, strict=True):
             if len(pieces.ids) > longest:
                 continue
@@ -141,6 +141,12 @@ def sample_sentences(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, is_ne
         for text, start, end in sample:
             by_sentence.setdefault(text, []).append((token, start, end))
     return by_sentence
+
+
+def _encoded(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> list[Encoding]:
+    backend = tokenizer.backend_tokenizer
+    shown = special_tokens_as_text(backend, texts)  # as long as the texts
+    return backend.encode_batch(list(shown), add_special_tokens=False)
 
 
 def _new_spans(text: str, encoding: Encoding, is_new: np.ndarray) -> list[TokenSpan]:
@@ -199,7 +205,7 @@ def locate_pieces(base: Checkpoint, spans: dict[str, list[TokenSpan]]) -> Occurr
     remaining, longest = iter(spans), max_tokens(base.model) - _SPECIAL_TOKENS
     found: list[tuple[np.ndarray, np.ndarray]] = []
     while texts := list(islice(remaining, _SENTENCES_AT_ONCE)):
-        encodings = tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=False)
+        encodings = _encoded(tokenizer, texts)
         for text, encoding in zip(texts, encodings, strict=True):
             if len(encoding.ids) <= longest:
                 pieces = _pieces(text, encoding.offsets, spans[text])

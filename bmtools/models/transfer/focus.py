@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerFast
 
 from bmtools.models.settings import FocusConfig
 from bmtools.models.transfer.vocab_overlap import VocabOverlap, WeightedRows
+from bmtools.vocab.tokenizer import special_tokens_as_text
 
 _TOKENS_AT_ONCE = 256
 _SENTENCES_AT_ONCE = 2_000
@@ -114,7 +115,9 @@ def count_cooccurrences(tokenizer: PreTrainedTokenizerFast, texts: Iterable[str]
     keys, weights, pending = [np.zeros(0, dtype=np.int64)], [np.zeros(0)], 0
     while token_counts.sum() < max_tokens \
             and (chunk := list(islice(remaining, _SENTENCES_AT_ONCE))):
-        encodings = tokenizer.backend_tokenizer.encode_batch_fast(chunk, add_special_tokens=False)
+        backend = tokenizer.backend_tokenizer
+        encodings = backend.encode_batch_fast(list(special_tokens_as_text(backend, chunk)),
+                                              add_special_tokens=False)
         parts = [np.array(encoding.ids, dtype=np.int64) for encoding in encodings]
         ids, text_numbers = np.concatenate(parts), np.repeat(np.arange(len(parts)),
                                                              [*map(len, parts)])

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 # target's before the source.
 _LANGUAGE_TOKEN = re.compile(
     r"[a-z]{3}_[A-Z][a-z]{3}|__[a-z]{2,3}__|[a-z]{2}_[A-Z]{2}|>>.+<<|<2\w+>")
+_STATED_LANGUAGE = re.compile(r"^(?=>>)|(?<=<)(?=2\w+>)")
 _BEFORE_SOURCE = (">>", "<2")
 _READ = (".safetensors", ".json", ".model", ".spm", ".txt")
 _TRANSLATES = ("ForConditionalGeneration", "MTModel")
@@ -119,10 +120,11 @@ class Subwords:
         """Turn a sentence into tokens: language tokens, the sentence, the end of sentence.
 
         A special token in the sentence, such as `</s>`, is text; where the model has no other
-        spelling of it, it becomes the unknown token.
+        spelling of it, it becomes the unknown token. A language token, as `>>ita<<` in front or
+        `<2it>`, is text after a blank.
         """
-        ids = self.tokenizer(sentence, add_special_tokens=False, verbose=False,
-                             split_special_tokens=True)["input_ids"]
+        ids = self.tokenizer(_STATED_LANGUAGE.sub(" ", sentence), add_special_tokens=False,
+                             verbose=False, split_special_tokens=True)["input_ids"]
         return [*self.prefix, *(
             self.tokenizer.unk_token or token if token in self._special else token
             for token in self.tokenizer.convert_ids_to_tokens(ids)), self.tokenizer.eos_token]

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import BertTokenizer
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import BertTokenizer, PreTrainedTokenizerFast
 
 from bmtools.models.settings import FocusConfig
 from bmtools.models.transfer import focus
@@ -112,6 +113,16 @@ def test_counts_equal_a_loop(tokenizer: Any, monkeypatch: pytest.MonkeyPatch,
     assert {pair: table[pair] for pair in expected} == pytest.approx(dict(expected))
     assert table.sum() == pytest.approx(sum(expected.values()))
     assert {token: count for token, count in enumerate(found.token_counts) if count} == alone
+
+
+def test_special_tokens_in_texts_are_not_counted() -> None:
+    pieces = ["<s>", "</s>", "<unk>", "▁", "a", "b"]
+    backend = Tokenizer(models.Unigram([(one, -1.0) for one in pieces], unk_id=2))
+    backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    unigram = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="</s>", unk_token="<unk>")
+    found = count_cooccurrences(unigram, ["a </s> b", "a</s>b"], 3, 100)
+    assert dict(zip(pieces, found.token_counts, strict=True)) | {"<unk>": 0, "▁": 0} == {
+        "<s>": 0, "</s>": 0, "<unk>": 0, "▁": 0, "a": 2, "b": 2}
 
 
 def test_vectors_equal_a_full_decomposition() -> None:

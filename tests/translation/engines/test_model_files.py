@@ -79,6 +79,16 @@ def test_special_tokens_in_a_sentence_are_text(model: Path) -> None:
     assert len(tokens) > len(plain)
 
 
+@pytest.mark.parametrize("stated", [">>ita<<", "<2it>", "<2es>", ">>10 and <<"])
+def test_language_marks_in_a_sentence_are_text(model: Path, stated: str) -> None:
+    subwords = Subwords(config(model=model))
+    start = len(subwords.prefix)
+    tokens = subwords.encode(f"{stated} The patient died.")[start:-1]
+    plain = subwords.encode("The patient died.")[start:-1]
+    assert stated not in tokens and tokens[-len(plain):] == plain
+    assert len(tokens) > len(plain) + 1  # its letters, not one token
+
+
 @pytest.mark.parametrize(("family", "prefix", "mark"), [
     ("marian", [], None), ("m2m", ["__en__"], "__it__"), ("nllb", ["eng_Latn"], "ita_Latn")])
 def test_marks_are_found_by_the_code_of_the_language(
