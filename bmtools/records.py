@@ -206,11 +206,11 @@ def readable(message: str) -> str:
         field, _, path = message.removeprefix("Object missing required field `").partition("`")
         where = path.removeprefix(" - at `$.").rstrip("`")
         return f"key '{where + '.' if where else ''}{field}' is missing"
-    what, _, path = message.partition(" - at `$.")
+    what, _, path = message.partition(" - at `$")
     expected, got, found = what.removeprefix("Expected ").partition(", got ")
     if not got:
         return message
-    return f"key '{path.rstrip('`')}': found {_in_words(found)}, expected {_in_words(expected)}"
+    return f"key '{path.strip('.`')}': found {_in_words(found)}, expected {_in_words(expected)}"
 
 
 def _in_words(types: str) -> str:

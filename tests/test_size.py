@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 LIMITS = {
-    "code lines": 39_387,  # without docstrings, comments and blank lines
-    "functions": 3185,  # methods and functions in functions included
+    "code lines": 39_430,  # without docstrings, comments and blank lines
+    "functions": 3188,  # methods and functions in functions included
     "files": 389,
     "options": 248,  # distinct names of long options of all commands
     "options of one command": 45,  # of the command that has most

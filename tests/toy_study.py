@@ -63,7 +63,8 @@ def lines_of_study(figure: Callable[[], float]) -> dict[str, list[Line]]:
               for vocabulary in ("old", "new") for scope in ("text", "entities:DRUG"))],
         "corpora.jsonl": [{"corpus": "notes", "records": 7, "documents": 7, "megabytes": figure(),
                            "words": 99, "words_per_record": {"median": 12}}],
-        "log.jsonl": [*training(figure, 3), {"checkpoint": "out/logged", "steps": 3}],
+        "log.jsonl": [*training(figure, 3), {"checkpoint": "out/logged", "steps": 3,
+                                                     "evaluate": {"step": 3, "evaluate": {}}}],
     }
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from robustness.fuzz_documents import COMMANDS as DOCUMENTS
 from robustness.fuzz_documents import write_documents
 from robustness.fuzz_sets import REAL_FILES, Balance
+from toy_study import lines_of_study, write_study
 
 from bmtools.io.output import write_records
 from bmtools.tasks.metrics.samples import TASK_METRICS
@@ -163,6 +164,7 @@ _PPPL = "score-pppl --model model in.jsonl"
 _MRR = "score-mrr --model model maskings.jsonl"
 _PRETRAIN = f"pretrain --model model in.jsonl {_STEPS}"
 _TRANSLATE = "translate --engine memory --source-lang en --target-lang it --memory"
+_STUDY = [*lines_of_study(float)]
 # What can be loaded, and trained with no result.
 _DIVERGED = ("the loss is nan", "the loss is inf", "found no list of layers")
 READERS = (
@@ -237,6 +239,14 @@ READERS = (
     Reader("tagger/bmtools.json", "predict --model tagger tagged.jsonl"),
     Reader("shards/shard-00000.safetensors", f"pretrain --model model shards {_STEPS}"),
     Reader("shards/bmtools.json", f"pretrain --model model shards {_STEPS}"),
+    *(Reader(f"study/{file}", f"report study/{file} -o OUT.html", weight=.3) for file in _STUDY),
+    *(Reader(f"study/{file}", "report study -o OUT.html", weight=.2) for file in (
+        "out/small/bmtools.json", "out/small/metrics.jsonl", "page.html.bmtools.json")),
+    Reader("model.run/step-1/state.json", "report model.run -o OUT.html", weight=.3),
+    *(Reader(f"study/out/{file}", f"{command} study/out/large", weight=.2)
+      for command in ("lineage", "verify") for file in (
+          "large/bmtools.json", "small/bmtools.json")),
+    *(Reader(file, f"card model --scores {file} -o OUT") for file in ("pppl.jsonl", "mrr.jsonl")),
     *(Reader(file, command, weight=.5) for file, command in DOCUMENTS),
     *(Reader(one.file, one.command.format(one.file), weight=.2, balance=one.balance)
       for one in REAL_FILES),
@@ -275,6 +285,13 @@ def make_kit(folder: Path, run: Callable[..., Any], **directories: Path) -> None
         folder / "shards", folder / "in.jsonl")
     run("score-mrr", "--model", folder / "model", "-o", folder / "mrr.jsonl",
         folder / "maskings.jsonl")
+    run("score-pppl", "--model", folder / "model", "-o", folder / "pppl.jsonl",
+        folder / "in.jsonl")
+    lines = write_study(folder / "study")["log.jsonl"][:-1]
+    (folder / "model.run" / "step-1").mkdir(parents=True)
+    (folder / "model.run" / "step-1" / "state.json").write_text(json.dumps({
+        "metrics": lines, "tokens_seen": 9, "wall_seconds": 1.5, "energy": {"hours": 0.5}}))
+    run("report", folder / "study" / "pppl.jsonl", "-o", folder / "study" / "page.html")
 
 
 def _make_sharded(model: Path, sharded: Path) -> None:

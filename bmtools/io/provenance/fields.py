@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Required, TypedDict
+from typing import Annotated, Any, Literal, Required, TypedDict
+
+import msgspec
+
+_Figure = Annotated[float, msgspec.Meta(le=1e15)]  # neither infinite nor NaN, and sums are neither
 
 
 class _Grid(TypedDict, total=False):
     country: str
     year: int
-    g_per_kwh: Required[float]
+    g_per_kwh: Required[_Figure]
     source: Required[str]
 
 
 class _Kind(TypedDict, total=False):
-    kwh: Required[float]
-    hours: Required[float]
-    gpu_kwh: float
-    cpu_kwh: float
-    watts: float
-    share: float
+    kwh: Required[_Figure]
+    hours: Required[_Figure]
+    gpu_kwh: _Figure
+    cpu_kwh: _Figure
+    watts: _Figure
+    share: _Figure
     by: list[str]
     of: Literal["measured", "declared"]
 
 
 class _Energy(TypedDict, total=False):
     run: str
-    hours: float
-    gpu_hours: float
-    cpu_hours: float
-    machine_hours: float
-    machine_cpu_hours: float
+    hours: _Figure
+    gpu_hours: _Figure
+    cpu_hours: _Figure
+    machine_hours: _Figure
+    machine_cpu_hours: _Figure
     hardware: str
     measured: _Kind
     allotted: _Kind
     declared: _Kind
     grid: _Grid
-    pue: float
-    kg_co2eq: dict[str, float]
+    pue: _Figure
+    kg_co2eq: dict[str, _Figure]
 
 
 class _Results(TypedDict, total=False):
@@ -56,7 +60,7 @@ class _Keys(TypedDict, total=False):
     vocabulary: str
     seed: int | None
     started: str
-    wall_seconds: float
+    wall_seconds: _Figure
     tokens_seen: int
     versions: dict[str, str]
     inputs: dict[str, str]

@@ -15,7 +15,8 @@ from bmtools.io.provenance.fields import StepRecord
 from bmtools.io.provenance.manifest import hash_directory
 from bmtools.io.provenance.record import read_record, record_path
 from bmtools.io.sources import source_stem, split_name
-from bmtools.records import JsonMapping
+from bmtools.records import JsonMapping, converted
+from bmtools.statistics.lines import LINE
 from bmtools.study.cards.facts import ModelFacts
 
 _SPLITS = ("dev", "test")
@@ -80,6 +81,7 @@ def read_scores(facts: ModelFacts, sources: Sequence[str]) -> list[Score]:
                 # A line of finetune names the checkpoint that it began with.
                 if "compared" in line or "checkpoint" in line or line.get("model") not in own:
                     continue
+                converted(line, LINE, place)
                 of = " ".join(filter(None, (name, line.get("set", "")))) or Path(path).stem
                 found += [Score(metric, value, of, _interval(bounds),
                                 signature=line.get("signature", ""))
@@ -138,7 +140,7 @@ def find_model(name: str, models: Collection[str]) -> str:
 
 def metrics_of(line: JsonMapping) -> Iterator[tuple[str, float, Sequence[float] | None]]:
     """Yield the metrics of a line with their intervals: the first number, others with intervals."""
-    if "metric" in line:
+    if {"metric", "mean"} <= line.keys():
         yield line["metric"], line["mean"], line.get("interval")
         return
     for group in ("scores", "averages"):
@@ -149,4 +151,5 @@ def metrics_of(line: JsonMapping) -> Iterator[tuple[str, float, Sequence[float] 
     if first:
         yield first, line[first], line.get("interval")
     for metric, bounds in line.get("intervals", {}).items():
-        yield metric, line[metric], bounds
+        if isinstance(line.get(metric), int | float):
+            yield metric, line[metric], bounds

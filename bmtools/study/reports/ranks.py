@@ -59,8 +59,8 @@ def rank_parts(lines: Sequence[JsonMapping], scores: Sequence[JsonMapping]) -> I
     if not maskings:
         return
     names, ranks = short_names(models), [[line["rank"] for line in row] for row in maskings]
-    top = max((line["rank"] for row in maskings for line in row if line["reciprocal_rank"]),
-              default=5)
+    top = max((line["rank"] for row in maskings for line in row
+               if line["rank"] and line["reciprocal_rank"]), default=5)
     if len(models) > 1:
         yield progression(names, maskings, [
             next((Estimate.of(line["mrr"], line.get("interval")) for line in scores
@@ -88,7 +88,8 @@ def _spread(masking: Masking) -> float:
 
 def _proposals(names: Sequence[str], masking: Masking) -> Table:
     """List the best tokens of each model for one masking, and the rank of its word (table 6)."""
-    proposed = [[*zip(line["proposals"], line["probabilities"], strict=True)] for line in masking]
+    proposed = [[*zip(line.get("proposals", ()), line.get("probabilities", ()), strict=False)]
+                for line in masking]
     rows: list[list[Cell]] = [
         [str(place + 1), *("{} {:.1%}".format(*one[place]) if place < len(one) else ""
                            for one in proposed)] for place in range(max(map(len, proposed)))]

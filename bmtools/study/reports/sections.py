@@ -94,7 +94,7 @@ def losses(study: Study) -> Iterator[Part]:
 
 def _curve(lines: Sequence[JsonObject]) -> Curve:
     """Make the curve of a run, of which at most some points are drawn, phases' last ones always."""
-    points = [(line["phase"], Point(line["tokens_seen"], line.get("mlm") or line["loss"]))
+    points = [(line.get("phase"), Point(line["tokens_seen"], line.get("mlm") or line["loss"]))
               for line in lines if {"tokens_seen", "loss"} <= line.keys()]
     ends = [number for number, (phase, _) in enumerate(points[:-1])
             if points[number + 1][0] != phase]
@@ -102,7 +102,7 @@ def _curve(lines: Sequence[JsonObject]) -> Curve:
     kept = sorted({*range(0, len(points), every), *ends, *range(len(points))[-1:]})
     at = {line["step"]: line["tokens_seen"] for line in lines if "tokens_seen" in line}
     marks = [Point(at[line["step"]], line["evaluate"]["loss"]) for line in lines
-             if "evaluate" in line and line["step"] in at]
+             if "loss" in line.get("evaluate", {}) and line["step"] in at]
     return Curve([points[number][1] for number in kept],
                  [points[number][1].x for number in ends], marks)
 
@@ -151,7 +151,8 @@ def corpora(study: Study) -> Iterator[Part]:
         *(f"{key} words" for key in _LENGTHS)))
     for key in dict.fromkeys(key for line in lines for key in line if key == "length_histogram" or
                              (isinstance(line[key], Mapping) and key not in _NOT_COUNTED)):
-        yield from _counts(key, {line["corpus"]: line.get(key, {}) for line in lines})
+        yield from _counts(key, {line["corpus"]: counts for line in lines
+                               if isinstance(counts := line.get(key, {}), Mapping)})
 
 
 def _counts(key: str, by_corpus: Mapping[str, Mapping[str, int]]) -> Iterator[Chart | Table]:
@@ -164,7 +165,8 @@ def _counts(key: str, by_corpus: Mapping[str, Mapping[str, int]]) -> Iterator[Ch
         [value, *(counts.get(value, 0 if counts else None) for counts in by_corpus.values())]
         for value in values])
     if key == "length_histogram":
-        title, values = "Records by words, from each power of 2", sorted(values, key=int)
+        title, values = "Records by words, from each power of 2", sorted(
+            values, key=lambda power: (len(power), power))
     elif key not in ("years", "frequency_bands"):
         values.sort(key=lambda value: (value in (OTHERS, UNSTATED, NO_TOPIC), -sum(
             counts.get(value, 0) / (sum(counts.values()) or 1) for counts in by_corpus.values())))
@@ -323,8 +325,8 @@ def _description(study: Study, directory: StudyDirectory) -> dict[str, Cell]:
 
 def _setting(key: str, settings: JsonMapping) -> Cell:
     """Return a setting, of several phases all different ones; None if it is off."""
-    values: list[Cell] = list(dict.fromkeys(phase.get(key, settings.get(key))
-                                            for phase in settings.get("phases") or [{}]))
+    found = [phase.get(key, settings.get(key)) for phase in settings.get("phases") or [{}]]
+    values: list[Cell] = list(dict.fromkeys(one for one in found if isinstance(one, Cell)))
     if values in ([None], [_SETTINGS[key]]):
         return None
     return values[0] if len(values) == 1 else ", ".join(map(str, values))

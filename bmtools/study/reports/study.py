@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from os import PathLike
 from pathlib import Path
-from typing import TypedDict
-
-import msgspec
 
 from bmtools.errors import DataError
 from bmtools.io.json_files import NAME, read_manifest, read_object
@@ -22,29 +19,18 @@ from bmtools.io.provenance.fields import StepRecord
 from bmtools.io.provenance.record import read_record
 from bmtools.io.sources import source_stem
 from bmtools.io.unfinished import RUN
-from bmtools.records import JsonMapping, JsonObject, readable
+from bmtools.records import JsonMapping, JsonObject, converted
+from bmtools.statistics.lines import KEYS, LINE, MEAN
 from bmtools.study.cards.scores import find_model, predictions_of
 from bmtools.study.lineages.graph import Lineage
 from bmtools.study.lineages.lineage import kept_by, trace
 from bmtools.study.reports.charts import Chart
 from bmtools.study.reports.labels import names_of
 
-
-class _Keys(TypedDict, total=False):
-    """Keys of lines that are used, for the types of their values."""
-
-    model: str
-    checkpoint: str
-    vocabulary: str
-    corpus: str
-    task: str
-    suite: str
-    data: str
-    phase: str
-    compared: list[str]
-    interval: tuple[float, float] | None
-
-
+# Of further keys, those whose values are objects.
+_FURTHER: dict[str, object] = {"finetuned": MEAN, "corpora": dict[str, float]}
+_REQUIRED = {"masking": "mask_rate corruption", "speed": "cpu", "corpora": "words_per_record",
+             "vocabularies": "pieces_per_word"}
 # The first kind whose keys a line has is its own.
 _KINDS = {
     "epochs": "seed epoch", "seeds": "seed best_epoch", "training": "step of", "held-out":
@@ -144,6 +130,16 @@ def kind_of(line: JsonMapping) -> str:
     return next((kind for kind, keys in _KINDS.items() if line.keys() >= {*keys.split()}), "")
 
 
+def _check(place: str, line: JsonMapping, kind: str) -> None:
+    """Refuse a line of a kind whose values are of other types, or that lacks some."""
+    converted(line, LINE, place)
+    for key, value in line.items():
+        if isinstance(value, dict) and key not in KEYS:
+            converted(value, _FURTHER.get(kind, JsonObject), f"{place}: key {key!r}")
+    if missing := [key for key in _REQUIRED.get(kind, "").split() if key not in line]:
+        raise DataError(f"{place}: key {missing[0]!r} is missing")
+
+
 def read_study(paths: Sequence[str | PathLike[str]]) -> Study:
     """Read files and directories, and what these hold.
 
@@ -207,9 +203,11 @@ def _add_directory(study: Study, path: Path, name: str, is_kept: bool) -> None:
     A checkpoint that a run kept has a part of that run's lines, which are not added again.
     """
     if (path / _STATE).is_file():
-        state = read_object(path / _STATE)
+        state = read_object(path / _STATE, StepRecord)
         run = path.parent.name.strip(".").removesuffix(RUN) + " (unfinished)"
-        study.runs[run] = state.get("metrics", [])
+        metrics: list[JsonObject] = converted(
+            state.get("metrics", []), list[JsonObject], str(path / _STATE))
+        study.runs[run] = _training((str(path / _STATE), line) for line in metrics)
         record = {"command": "unfinished run", "tokens_seen": state.get("tokens_seen", 0),
                   "wall_seconds": state.get("wall_seconds", 0.0),
                   "energy": state.get("energy", {})}
@@ -217,7 +215,18 @@ def _add_directory(study: Study, path: Path, name: str, is_kept: bool) -> None:
         return
     study.directories.append(StudyDirectory(name, path, read_manifest(path)))
     if (path / _METRICS).is_file() and not is_kept:
-        study.runs[name] = [line for _, line in read_objects(str(path / _METRICS))]
+        study.runs[name] = _training(read_objects(str(path / _METRICS)))
+
+
+def _training(lines: Iterable[tuple[str, JsonObject]]) -> list[JsonObject]:
+    """List lines of training; refuse others."""
+    found = []
+    for place, line in lines:
+        if kind_of(line) not in _TRAINING:
+            raise DataError(f"{place}: found another line, expected one of training")
+        _check(place, line, "training")
+        found.append(line)
+    return found
 
 
 def _add_lines(study: Study, path: Path, is_named: bool, seen: set[str]) -> None:
@@ -238,10 +247,7 @@ def _add_lines(study: Study, path: Path, is_named: bool, seen: set[str]) -> None
             keys = ", ".join(list(line)[:6]) or "no key"
             found = "a record" if kind else f"the keys {keys}"
             raise DataError(f"{place}: found {found}, expected a line of {_READ_BY}")
-        try:
-            msgspec.convert(line, _Keys)
-        except msgspec.ValidationError as error:
-            raise DataError(f"{place}: {readable(str(error))}") from error
+        _check(place, line, kind)
         if kind in _TRAINING:
             training.append(line)
         elif kind == "trained":

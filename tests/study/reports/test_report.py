@@ -215,6 +215,14 @@ def test_what_is_no_result_is_one_line(folder: Path, lines: dict[str, Any], tmp_
     ('{"model": 3, "pppl": 2.5}', "scores.jsonl:1: key 'model': found a whole number, expected"),
     ('{"model": "a", "pppl": 2.5, "interval": [1]}',
      "scores.jsonl:1: key 'interval': found 1, expected a list of length 2"),
+    ('{"model": "a", "task": "ner", "calibration": {"error": 1}}',
+     "scores.jsonl:1: key 'calibration.score' is missing"),
+    ('{"model": "a", "masking": "words", "perplexity": 2.0}',
+     "scores.jsonl:1: key 'mask_rate' is missing"),
+    ('{"model": "a", "mrr": 0.5, "maskings": 1, "by": {"domain": 1}}',
+     "scores.jsonl:1: key 'by[...]': found a whole number, expected an object"),
+    ('{"corpus": "a", "records": 1, "words_per_record": {}, "years": {"2020": "x"}}',
+     "scores.jsonl:1: key 'years': key '[...]': found text, expected a number"),
     ('{"model": "a", "pppl": null}', "found neither models nor scores")])
 def test_a_line_without_a_figure_is_refused(line: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "scores.jsonl").write_text(line)
