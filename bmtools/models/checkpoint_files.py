@@ -52,6 +52,9 @@ def check_directory(path: Path) -> None:
             if ".jsonl" in path.suffixes else ("a file", "")
         raise CheckpointError(f"'{path}' is {kind}, expected the directory of a checkpoint or "
                               f"tokenizer{hint}")
+    if path.is_symlink():
+        raise CheckpointError(f"'{path}' is a symbolic link to '{path.readlink()}', which leads to "
+                              "no directory; remove it, or name another one")
     raise CheckpointError(f"Directory '{path}' does not exist{_on_hub(path)}")
 
 
