@@ -63,15 +63,14 @@ def full_text(record: Mapping[str, Any]) -> str:
 
 
 def document_of(record: Mapping[str, Any]) -> str:
-    """Name the document that a record comes from: `meta.document`, or its id."""
-    return str(record.get("meta", {}).get("document", record["id"]))
+    """Name the document that a record comes from, as `named_document`, or else its id."""
+    return named_document(record) or str(record["id"])
 
 
 def named_document(record: JsonMapping) -> str | None:
     """Name the document whose sentences depend on each other.
 
-    That is `meta.document`, or the id up to the sentence. `document_of` does not read ids so:
-    those of earlier imports number the sentences of a file.
+    That is `meta.document`, or the id up to the sentence.
 
     Returns:
         None if neither names one.

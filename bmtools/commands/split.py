@@ -39,10 +39,11 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: Pa
             overwrite: bool, config: SplitConfig, by: str | None, check: bool) -> None:
     """Split records into train, dev and test or folds, by document and text.
 
-    A document is what meta.document names, or the record. Documents that share a text stay
-    together. The same documents, settings and seed give the same split, which split.tsv keeps.
-    Prints how many documents and records each part has, how many documents stay together, and how
-    many records of a part have a document, text or question of another one.
+    A document is what meta.document names, or the id up to the sentence (DOC-s3), or the record.
+    Documents that share a text stay together. The same documents, settings and seed give the same
+    split, which split.tsv keeps. Prints how many documents and records each part has,
+    how many documents stay together, and how many records of a part have a document, text or
+    question of another one.
     """
     if check == (output is not None):
         raise click.UsageError("expected either -o DIR or --check, which writes nothing")

@@ -74,6 +74,19 @@ def test_the_seed_alone_decides(divide, tmp_path: Path) -> None:
     assert (tmp_path / "a/test.jsonl").read_bytes() != (tmp_path / "c/test.jsonl").read_bytes()
 
 
+def test_sentences_of_a_document_by_its_id_stay_together(divide, tmp_path: Path) -> None:
+    records = [{"id": f"D{one}-s{number}", "text": f"t{one} {number}"}
+               for one in range(10) for number in range(5)]
+    report = divide(records)
+    assert (report["documents"], report["records"]) == (
+        {"train": 8, "dev": 1, "test": 1}, {"train": 40, "dev": 5, "test": 5})
+    assert [line for line in report["overlap"] if line.get("documents")] == []
+    # A split that lists ids of records still does what it lists.
+    (tmp_path / "old.tsv").write_text("".join(
+        f"{one['id']}\t{('train', 'test')[number % 2]}\n" for number, one in enumerate(records)))
+    assert divide(records, str(tmp_path / "old.tsv"), "old")["records"] == {"train": 25, "test": 25}
+
+
 @pytest.mark.parametrize(("settings", "sizes"), [
     ({"ratios": "0.5,0,0.5"}, {"train": 5, "test": 5}), ({"counts": "7,1,2"}, (7, 1, 2)),
     ({"counts": "-1,2,3"}, (5, 2, 3)), ({"ratios": "1,0,0"}, {"train": 10}),
