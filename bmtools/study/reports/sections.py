@@ -64,7 +64,8 @@ def overview(study: Study) -> Iterator[Part]:
         whole = study.lineage.totals((one.name, one.record) for one in directories
                                      if not one.is_whole)
         yield ", ".join([
-            count_of(whole["steps"], "steps"), f"{whole['tokens_seen']:,} tokens trained on",
+            count_of(whole["steps"], "steps"),
+            *[f"{whole['tokens_seen']:,} tokens trained on"] * bool(whole["tokens_seen"]),
             *(f"{format_cell(whole[key])} {unit}" for key, unit in (
                 ("hours", "hours"), ("gpu_hours", "GPU-hours")) if whole.get(key))])
         yield Table("Models, vocabularies and other directories", [

@@ -152,7 +152,9 @@ def read_study(paths: Sequence[str | PathLike[str]]) -> Study:
     """
     study, found = Study(), list(dict.fromkeys(chain.from_iterable(map(_walk, map(Path, paths)))))
     directories = [path.parent for path, _ in found if path.name in (NAME, _STATE)]
-    kept = {path for path in directories if kept_by(path) in {*directories} - {path}}
+    runs = {*directories, *(path.parent.with_suffix("") for path in directories
+                            if path.parent.suffix == RUN)}
+    kept = {path for path in directories if kept_by(path) in runs - {path}}
     names = names_of(map(str, directories))
     seen: set[str] = set()
     # Directories first, as a log is not read again if its checkpoint has it; then records, as these

@@ -357,6 +357,24 @@ def test_a_run_is_one_however_many_outputs_it_has(tutorial: Path) -> None:
     assert trees.index(["kept:", "phase-1-causal"]) > [leaf[0] for leaf in trees].index("model:")
 
 
+def test_a_kept_checkpoint_of_an_unfinished_run_is_no_run_of_its_own(tmp_path: Path) -> None:
+    lines = [{"step": 2, "of": 4, "phase": "main", "loss": 3.5, "tokens_seen": 20}]
+    state, kept = tmp_path / "model.run" / "step-2", tmp_path / "model.kept" / "step-2"
+    for folder, name, content in ((state, "state.json", {"metrics": lines}),
+                                  (kept, "bmtools.json", {"command": "pretrain"})):
+        folder.mkdir(parents=True)
+        (folder / name).write_text(json.dumps(content))
+    (kept / "metrics.jsonl").write_text(json.dumps(lines[0]))
+    assert [*read_study([tmp_path]).runs] == ["model (unfinished)"]
+
+
+def test_a_vocabulary_has_no_tokens_trained_on(tmp_path: Path) -> None:
+    (tmp_path / "words").mkdir()
+    (tmp_path / "words" / "bmtools.json").write_text('{"command": "build-vocab"}')
+    write_report([tmp_path], tmp_path / "page.html")
+    assert "0 tokens trained on" not in (tmp_path / "page.html").read_text()
+
+
 def test_predictions_have_the_name_of_their_model(tutorial: Path) -> None:
     """By the records; other names stay, and so do those of two predictions of one model."""
     write_report([tutorial], tutorial / "page.html")
