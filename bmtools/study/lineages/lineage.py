@@ -137,7 +137,7 @@ class _Trace:
                 if is_new:
                     path = self._find(id, role, step, place)
                     record = (self._best(id) or self._changed(path) if path else {}) or upstream
-                    self._add(id, role, record, path, place)
+                    self._add(id, _name(role, step), record, path, place)
                 if self._add_unchanged(id, role, upstream) or is_new:
                     new.append(id)
             new += self._add_vocabulary(node.id, step, place)
@@ -199,7 +199,7 @@ class _Trace:
                     break
                 if _has(candidate, id):
                     return candidate
-                if self._takes_changed and candidate.name == _name(role, step) \
+                if self._takes_changed and candidate.name == Path(_name(role, step)).name \
                         and _hash_of(candidate) not in step.get("inputs", {}).values():
                     return candidate  # changed; copies elsewhere do not count
         return self._found.get(id)
@@ -280,7 +280,7 @@ def _name(role: str, step: JsonMapping) -> str:
     found = settings.get(role, settings.get(kind, role))
     if found and isinstance(found, list) and number.isdigit():
         found = found[min(int(number), len(found)) - 1]
-    return Path(str(found)).name
+    return str(found or role)
 
 
 def _words(value: object) -> Iterator[str]:

@@ -191,7 +191,7 @@ def lineage(study: Study) -> Iterator[Part]:
     def grow(id: str, role: str) -> Branch:
         node, is_repeated = found.node(id), id in seen
         seen.add(id)
-        name = node.path.name if node.path else Path(role or node.name).name
+        name = (node.path or Path(node.name)).name
         title = name if role in ("", name) else f"{role}: {name}"
         below = [] if is_repeated else [
             grow(edge.parent, edge.role) for edge in found.parents(id)]

@@ -253,3 +253,12 @@ def test_a_kept_phase_is_below_its_run(make: Make, tmp_path: Path) -> None:
         (corpus, "corpus"), (phase, "kept")]
     assert found.totals()["tokens_seen"] == 20
     assert trace(paths[:1]).ends == [phase]
+
+
+def test_a_directory_that_is_gone_is_named_by_its_path(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "bmtools.json").write_text(json.dumps({
+        "command": "merge", "sha256": "a" * 64, "settings": {"merged": ["runs/one", "runs/two"]},
+        "parents": {"merged 1": "b" * 64, "merged 2": "c" * 64}}))
+    names = {node.id[0]: node.name for node in trace([tmp_path / "model"]).nodes}
+    assert names["b"] == "runs/one" and names["c"] == "runs/two"
