@@ -19,7 +19,7 @@ from robustness.fuzz_sets import REAL_FILES, Balance
 from toy_study import lines_of_study, write_study
 
 from bmtools.io.output import write_records
-from bmtools.tasks.metrics.samples import TASK_METRICS
+from bmtools.tasks.metrics.samples import NO_ENTITIES, TASK_METRICS
 
 TEXTS = ("Il paziente ha diabete mellito e asma.", "Il cuore pompa il sangue nelle arterie.",
          "L'asma riduce il respiro del paziente.")
@@ -206,7 +206,8 @@ READERS = (
            said=("no line has",)),
     *(Reader(file, f"score-tasks annotated.jsonl predicted.jsonl --resamples 9 --task {task}",
              weight=.2)
-      for task in TASK_METRICS for file in ("annotated.jsonl", "predicted.jsonl")),
+      for task in sorted(TASK_METRICS.keys() - {NO_ENTITIES})
+      for file in ("annotated.jsonl", "predicted.jsonl")),
     Reader("in.jsonl", "score-translation in.jsonl in.jsonl --resamples 2", weight=.5),
     Reader("memory.tsv", "translate --engine command --command cat --source-lang en --target-lang "
            "it notes.jsonl --glossary memory.tsv", said=("the engine wrote nothing",)),
