@@ -97,8 +97,8 @@ def squad(step: CommandStep, records: RecordReader, reject: Reject, output: str)
     _write(step, squad_parts(kept, counts, reject), output, counts)
 
 
-@_format("squad-answers", "", "found.jsonl -o answers.json",
-         "found.jsonl --rejects bad.jsonl")
+@_format("squad-answers", "", "answered.jsonl -o answers.json",
+         "answered.jsonl --rejects bad.jsonl")
 @_takes_key
 @reads_records
 @writes_records()
@@ -114,8 +114,8 @@ def squad_answers(step: CommandStep, records: RecordReader, reject: Reject, outp
     _write_answers(step, found, len(found), output)
 
 
-@_format("bioasq-answers", "", "found.jsonl -o answers.json",
-         "found.jsonl --rejects bad.jsonl")
+@_format("bioasq-answers", "", "answered.jsonl -o answers.json",
+         "answered.jsonl --rejects bad.jsonl")
 @_takes_key
 @reads_records
 @writes_records()

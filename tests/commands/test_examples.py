@@ -162,7 +162,20 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
     (folder / "i2b2-2010/1.txt").write_text("DF.")
     (folder / "brat/1.txt").write_text("DF.")
     (folder / "brat/1.ann").write_text("T1\tDRUG 0 2\tDF\n")
-    write("answers.jsonl", {**texts[0], "question": "Quale?", "answers": []})
+    question = {**texts[0], "question": "Quale?", "answers": []}
+    write("answers.jsonl", question)
+    best = [{"text": "cuore", "score": 0.5}]
+    write("answered.jsonl", {**question, "predicted": {"answers": best}})
+    annotations = folder / "ebm_nlp_2_00/annotations/aggregated/starting_spans"
+    for part in ("train", "test/gold"):
+        for layer in ("participants", "interventions", "outcomes"):
+            (annotations / layer / part).mkdir(parents=True)
+            (annotations / layer / part / f"{len(part)}.AGGREGATED.ann").write_text("1\n0\n")
+        (folder / "ebm_nlp_2_00/documents").mkdir(exist_ok=True)
+        (folder / "ebm_nlp_2_00/documents" / f"{len(part)}.tokens").write_text("Insulin\n.\n")
+        (folder / "ebm_nlp_2_00/documents" / f"{len(part)}.text").write_text("Insulin.")
+    with tarfile.open(folder / "ebm_nlp_2_00.tar.gz", "w:gz") as packed:
+        packed.add(folder / "ebm_nlp_2_00", "ebm_nlp_2_00")
     with zipfile.ZipFile(folder / "DDICorpus-2013.zip", "w") as archive:
         archive.writestr("DDICorpus/Train/a.xml", DDI)
     with tarfile.open(folder / "hoc-original.tar.gz", "w:gz") as packed:

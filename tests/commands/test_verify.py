@@ -127,7 +127,7 @@ def test_missing_and_added_files_and_inputs_that_are_nowhere(run: Run, copy: Pat
     assert sorted(differing(outcome).values()) == ["not found", "not found"]
     strict = run("verify", "merged", "--strict")
     assert (strict.code, strict.records) == (1, outcome.records)
-    absent = "2 not found: merged 1, notes.txt; --search DIR looks further"
+    absent = "2 not found: model, notes.txt; --search DIR looks further"
     assert strict.err.splitlines()[-1] == f"bmtools: {absent}"
     (copy / "merged" / "vocab.txt").unlink()
     both = run("verify", "merged", "--strict")
