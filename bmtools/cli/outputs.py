@@ -20,7 +20,7 @@ from bmtools.distributed import SUPERVISED, is_main_process
 from bmtools.errors import BmtoolsError, setting
 from bmtools.io.directories import beside, place_of, refuse_existing
 from bmtools.io.failures import cannot_write, not_utf8_name
-from bmtools.io.output import STDOUT, descriptor_of, is_special
+from bmtools.io.output import STDOUT, descriptor_of, file_version, is_special
 from bmtools.io.unfinished import BESIDE, real_path, reserved
 
 OVERWRITE = "overwrite"
@@ -99,11 +99,7 @@ class DeclaredPath:
 
     def state(self) -> tuple[int, int] | None:
         """Return a value that changes when the file is written; None if there is no file."""
-        try:
-            found = self.target.stat()
-        except OSError:
-            return None
-        return found.st_ino, found.st_mtime_ns
+        return file_version(self.target)
 
     @property
     def is_open(self) -> bool:

@@ -48,6 +48,15 @@ class _Stream(NamedFile):
         raise io.UnsupportedOperation(f"{self.label} has no position")
 
 
+def file_version(path: str | Path) -> tuple[int, int] | None:
+    """Return a value that changes when a file is written; None if there is no file."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
     """Write a hidden file and rename it when the block ends without an error.

@@ -36,7 +36,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -57,7 +57,7 @@ from bmtools.errors import (
 from bmtools.io.directories import beside, discard_run
 from bmtools.io.failures import NamedFile, naming, reading
 from bmtools.io.json_files import parse_json
-from bmtools.io.output import encode_lines, new_file
+from bmtools.io.output import encode_lines, file_version, new_file
 from bmtools.io.parts import Part
 from bmtools.io.record_size import MEGABYTE
 from bmtools.io.step import Step
@@ -94,12 +94,12 @@ def opened_run(run: Run, resume: bool = False, overwrite: bool = False) -> Itera
                                f"continues it, {setting('overwrite')} starts again")
         discard_run(run.directory)
         run.existed = False
-    before = _version(run.output)
+    before = file_version(run.output)
     try:
         yield run
     except BaseException:
         if not run.existed and time.monotonic() - run.began < _WORTH_KEEPING_SECONDS \
-                and _version(run.output) == before:
+                and file_version(run.output) == before:
             discard_run(run.directory)
         elif run.directory.exists():
             warnings.warn(BmtoolsWarning(f"what is done is in {run.directory}; "
@@ -107,13 +107,6 @@ def opened_run(run: Run, resume: bool = False, overwrite: bool = False) -> Itera
         raise
     finally:
         run.files.close()
-
-
-def _version(path: str) -> tuple[int, int] | None:
-    with suppress(OSError):
-        found = Path(path).stat()
-        return found.st_ino, found.st_mtime_ns
-    return None
 
 
 def run_directory(output: str) -> Path:
