@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 LIMITS = {
-    "code lines": 39_436,  # without docstrings, comments and blank lines
+    "code lines": 39_434,  # without docstrings, comments and blank lines
     "functions": 3188,  # methods and functions in functions included
     "files": 389,
     "options": 248,  # distinct names of long options of all commands

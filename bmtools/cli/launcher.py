@@ -21,10 +21,15 @@ from typing import BinaryIO
 
 import click
 
-from bmtools.cli.main import STOPPED
 from bmtools.cli.progress import Display
 from bmtools.distributed import SUPERVISED, is_launched
-from bmtools.io.system import ENDING_SIGNALS, REPEAT_SECONDS, handling_signals, usable_cores
+from bmtools.io.system import (
+    ENDING_SIGNALS,
+    REPEAT_SECONDS,
+    STOPPED,
+    handling_signals,
+    usable_cores,
+)
 
 _POLL_SECONDS = 0.05
 _GRACE_SECONDS = 0.5  # in which the main process prints an error that all have

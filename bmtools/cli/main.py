@@ -71,8 +71,6 @@ COMMANDS = {
     "help": "Explain a command, or a topic such as phases.",
 }
 TRACEBACK = "--traceback"
-STOPPED = 75
-"""Exit code of a run that stopped early and can be resumed: EX_TEMPFAIL in `sysexits.h`."""
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 _SECONDS_FOR_OTHERS = 1.0
 # Titles of the list of commands, each before its first one.

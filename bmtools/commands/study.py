@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from bmtools.cli.main import STOPPED, bmtools
+from bmtools.cli.main import bmtools
 from bmtools.cli.options import Command
 from bmtools.cli.parameters import NamedPath, NameOrFile, WorkDirectory
 from bmtools.cli.pass_options import ShardParam
@@ -17,6 +17,7 @@ from bmtools.cli.step import CommandStep
 from bmtools.errors import count_of, suggestion
 from bmtools.io.parts import Shard
 from bmtools.io.sources import STDIN
+from bmtools.io.system import STOPPED
 from bmtools.study.studies.plan import Usage, make_plan, study_names
 from bmtools.study.studies.run import Runner, StoppedError
 

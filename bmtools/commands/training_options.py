@@ -16,7 +16,6 @@ import click
 from click.core import ParameterSource
 
 from bmtools.cli.launcher import launch
-from bmtools.cli.main import STOPPED
 from bmtools.cli.options import (
     Command,
     Decorator,
@@ -45,7 +44,7 @@ from bmtools.errors import Reject, count_of
 from bmtools.io.directories import discard_run
 from bmtools.io.provenance.manifest import is_finished
 from bmtools.io.sources import STDIN
-from bmtools.io.system import Ended, handling_signals, interruption
+from bmtools.io.system import STOPPED, Ended, handling_signals, interruption
 from bmtools.models.sizes import SIZES
 from bmtools.recipes.phases import RunConfig
 from bmtools.recipes.settings import PHASE_FIELDS, PHASE_KINDS, RUN_FIELDS, RUN_KINDS

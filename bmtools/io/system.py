@@ -15,6 +15,8 @@ from pathlib import Path
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1)
 # Programs such as uv forward a Ctrl-C that the terminal has sent already.
 REPEAT_SECONDS = 0.2
+STOPPED = 75
+"""Exit code of a run that stopped early and can be resumed: EX_TEMPFAIL in `sysexits.h`."""
 _ENDING = {signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
 _INTERRUPTED = 130
 _UNNOTICED_SECONDS, _CLEAN_UP_SECONDS = 0.5, 5.0

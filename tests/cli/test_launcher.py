@@ -15,9 +15,9 @@ import pytest
 from click.testing import CliRunner
 
 from bmtools.cli.launcher import run_processes
-from bmtools.cli.main import STOPPED
 from bmtools.cli.step import CommandStep
 from bmtools.commands.training_options import print_metrics
+from bmtools.io.system import STOPPED
 
 # Beginning of each process: it writes its process id.
 PRELUDE = """

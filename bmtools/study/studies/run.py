@@ -21,14 +21,14 @@ from pathlib import Path
 from signal import SIGKILL, SIGTERM
 
 from bmtools.errors import BmtoolsError, count_of
+from bmtools.io.json_files import read_object
+from bmtools.io.output import new_file
 from bmtools.io.provenance.manifest import walk
 from bmtools.io.provenance.record import hash_path
-from bmtools.io.system import Ended, interruption, usable_cores
+from bmtools.io.system import STOPPED, Ended, interruption, usable_cores
 from bmtools.records import JsonObject
 from bmtools.study.studies.plan import Job
 
-STOPPED = 75
-"""Exit code of a command that was stopped and can be resumed."""
 _STATES = ".study"
 _POLL_SECONDS = 0.05
 _PR_SET_PDEATHSIG = 1  # of prctl in Linux
@@ -203,14 +203,12 @@ class Runner:
         """Read what is noted of a job; empty if it has not begun."""
         if job not in self._states:
             path = self._file(job, ".json")
-            self._states[job] = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+            self._states[job] = read_object(path) if path.is_file() else {}
         return self._states[job]
 
     def _write(self, job: Job, state: JsonObject) -> None:
-        path = self._file(job, ".json")
-        partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps(state), encoding="utf-8")
-        partial.replace(path)
+        with new_file(self._file(job, ".json")) as stream:
+            stream.write(json.dumps(state).encode())
         self._states.clear()  # other parts may have gone on as well
         self._keys.clear()
 
