@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from bmtools.records import JsonObject, named_document
+from bmtools.records import JsonObject, document_of
 from bmtools.statistics.resampling import Values
 from bmtools.statistics.samples import Measure, PairSample, Sample
 from bmtools.tasks.metrics.answers import (
@@ -390,8 +390,8 @@ def measure(task: str, gold: Sequence[JsonObject], predicted: Sequence[JsonObjec
 
 
 def number_documents(records: Sequence[JsonObject]) -> np.ndarray:
-    """Number the documents that records come from, see `named_document`, or records."""
-    return numbered(named_document(record) or record["id"] for record in records)
+    """Number the documents that records come from, see `document_of`."""
+    return numbered(map(document_of, records))
 
 
 def numbered(values: Iterable[Hashable]) -> np.ndarray:
