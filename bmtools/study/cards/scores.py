@@ -6,6 +6,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
+from types import GenericAlias
+
+import msgspec
 
 from bmtools.errors import DataError, setting
 from bmtools.io.failures import reading
@@ -15,12 +18,45 @@ from bmtools.io.provenance.fields import StepRecord
 from bmtools.io.provenance.manifest import hash_directory
 from bmtools.io.provenance.record import read_record, record_path
 from bmtools.io.sources import source_stem, split_name
-from bmtools.records import JsonMapping, converted
-from bmtools.statistics.lines import LINE
+from bmtools.records import JsonMapping, JsonObject, converted
 from bmtools.study.cards.facts import ModelFacts
 
 _SPLITS = ("dev", "test")
 _NO_SCORES = frozenset({"mask_rate", "p", "p_holm"})
+
+
+def _object(types: Mapping[object, str], required: bool = True) -> object:
+    """Declare an object by the names of its keys of each type; further keys are free."""
+    ends = () if required else (msgspec.UNSET,)
+    return msgspec.defstruct("Line", [
+        (name, kind, *ends) for kind, names in types.items() for name in names.split()])
+
+
+_NUMBER, _NUMBERS = float | None, dict[str, float | None]
+_INTERVAL, _INTERVALS = tuple[float, float] | None, dict[str, tuple[float, float] | None]
+MEAN = _object({float: "mean", _NUMBER: "deviation median", _INTERVAL: "interval"}, required=False)
+_GROUP = _object({_NUMBER: "mrr pppl bits_per_character", _INTERVAL: "interval", int: "maskings"},
+                 required=False)
+_GROUPS = GenericAlias(dict, (str, GenericAlias(dict, (str, _GROUP))))
+_BAND = _object({int: "min_count max_count", _NUMBER: "average_cosine own_band_neighbours"})
+_BIN = _object({int: "predictions", float: "score precision"})
+_CALIBRATION = _object({float: "error score precision kept", _NUMBER: "threshold",
+                        GenericAlias(list, _BIN): "bins"})
+_TERM = _object({str: "term", int: "count", list[str]: "pieces"})
+# Keys that pages and cards use, by the types of their values.
+_KEYS = {
+    str: "model checkpoint vocabulary corpus scope task suite data phase metric masking corruption "
+         "signature target", str | None: "set", str | int | None: "id",
+    list[str]: "compared proposals", int: "step tokens_seen", int | None: "rank",
+    float: "loss mask_rate", _NUMBER: "mlm mean perplexity difference p p_holm average_cosine "
+                                      "pieces_per_word reciprocal_rank",
+    list[float]: "probabilities", _INTERVAL: "interval", _INTERVALS: "intervals",
+    _NUMBERS: "scores averages cpu words_per_record", JsonObject: "label_bias",
+    _object({float: "loss"}, required=False): "evaluate", _GROUPS: "by",
+    _CALIBRATION: "calibration", GenericAlias(list, _BAND): "bands",
+    GenericAlias(list, _TERM): "costliest"}
+LINE, KEYS = _object(_KEYS, required=False), frozenset(" ".join(_KEYS.values()).split())
+"""Shape of a line, against which lines of any program are checked, and its keys."""
 
 
 @dataclass(frozen=True)

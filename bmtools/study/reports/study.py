@@ -20,8 +20,7 @@ from bmtools.io.provenance.record import read_record
 from bmtools.io.sources import source_stem
 from bmtools.io.unfinished import RUN
 from bmtools.records import JsonMapping, JsonObject, converted
-from bmtools.statistics.lines import KEYS, LINE, MEAN
-from bmtools.study.cards.scores import find_model, predictions_of
+from bmtools.study.cards.scores import KEYS, LINE, MEAN, find_model, predictions_of
 from bmtools.study.lineages.graph import Lineage
 from bmtools.study.lineages.lineage import kept_by, trace
 from bmtools.study.reports.charts import Chart
