@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
-
 PUBLIC_DOMAIN = "public-domain"
 _URL = re.compile(r"creativecommons\.org/licen[sc]es/(by(?:-(?:nc|nd|sa))*)(?:/(\d\.\d))?")
 _DEDICATION = re.compile(r"creativecommons\.org/(?:licen[sc]es/)?(?:publicdomain/(zero|mark)|"
@@ -60,6 +58,8 @@ def normal_name(stated: str) -> str:
 
 def _only_name(stated: str) -> str:
     """Return the name of the licences that a statement consists of, or an empty string."""
+    from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
+
     rest = stated.lower()
     short = re.sub(r"[\s,_-]+", "-", _FILLING.sub(" ", _GNU.sub(
         lambda found: f"{(found[1] or '')[:1]}gpl", rest))).strip("-")
