@@ -64,6 +64,18 @@ def test_a_tagger_of_tokens(run: Callable[..., Any], write_lines: Callable[..., 
                 (start, end)]
 
 
+def require_equal_predictions(run: Callable[..., Any], path: Path, folder: Path, key: str,
+                              error: float) -> None:
+    """Compare what a checkpoint, `tuned`, and its export, `out`, predict."""
+    exact, found = (run("predict", path, "--model", folder / name).records
+                    for name in ("tuned", "out"))
+    for one, other in zip(exact, found, strict=True):
+        scores = [[part.pop("score") for part in record["predicted"][key]]
+                  for record in (one, other)]
+        assert scores[0] == pytest.approx(scores[1], abs=error)
+    assert exact == found and exact[0]["predicted"][key]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [
     {"pooling": "mentions"}, {"pooling": "mentions-mean", "head": "mlp"}, {"head": "mlp"}], ids=str)
@@ -75,13 +87,7 @@ def test_a_head_of_bmtools(run: Callable[..., Any], write_lines: Callable[..., P
              **settings)
     done = run("export", "model", tmp_path / "tuned", "-o", tmp_path / "out")
     assert done.code == 0, done.err
-    exact, found = (run("predict", path, "--model", tmp_path / name).records
-                    for name in ("tuned", "out"))
-    for one, other in zip(exact, found, strict=True):
-        scores = [[arc.pop("score") for arc in record["predicted"]["relations"]]
-                  for record in (one, other)]
-        assert scores[0] == pytest.approx(scores[1], abs=1e-5)
-    assert exact == found and exact[0]["predicted"]["relations"]
+    require_equal_predictions(run, path, tmp_path, "relations", 1e-5)
     for name in ("tuned", "out"):  # compare-models runs both
         model = str(tmp_path / name)
         model_speed._load(model, ["Il cuore pompa."] * 4,
@@ -97,13 +103,7 @@ def test_hidden_layers_of_questions(run: Callable[..., Any], write_lines: Callab
     finetune("qa", tiny_checkpoint, path, path, tmp_path / "tuned", seeds=1, epochs=1,
              head="mlp", head_layers=2)
     assert run("export", "model", tmp_path / "tuned", "-o", tmp_path / "out").code == 0
-    exact, found = (run("predict", path, "--model", tmp_path / name).records
-                    for name in ("tuned", "out"))
-    for one, other in zip(exact, found, strict=True):
-        scores = [[answer.pop("score") for answer in record["predicted"]["answers"]]
-                  for record in (one, other)]
-        assert scores[0] == pytest.approx(scores[1], abs=1e-3)
-    assert exact == found and exact[0]["predicted"]["answers"]
+    require_equal_predictions(run, path, tmp_path, "answers", 1e-3)
 
 
 @pytest.mark.parametrize(("task", "settings"), [
