@@ -171,7 +171,7 @@ class MaskedLmEvaluation:
 
         Yields:
             `perplexity`: exponential of `nats_per_token`, the mean loss over all masked positions
-            in all draws, with an `interval` over `units`, of which `unit` says what they are;
+            in all draws, with an `interval` over `units`, whose kind is `unit`;
             `perplexity_sd`: standard deviation of
             the draws' own perplexities (the paper draws samples of text, here the text stays and
             masks are drawn anew); `accuracy`: share of positions where no token has a higher

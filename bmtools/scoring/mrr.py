@@ -126,8 +126,8 @@ class MrrTotals(ModelTotals[MaskScore]):
         """Return the scores, what they rest on and their signature.
 
         Returns:
-            `mrr`: equation 2, with an `interval` over `units`, of which `unit` says what they are
-            (a document, a sentence where none is named); `hits_at_1`, `hits_at_5` and
+            `mrr`: equation 2, with an `interval` over `units`, whose kind is `unit` (a document, or
+            a sentence if no document is named); `hits_at_1`, `hits_at_5` and
             `hits_at_10`: shares of maskings whose word is ranked first, or among the first five
             or ten; `median_rank`: null where half of the maskings have a word without a rank;
             `mean_rank`: null where one has, since the mean over the others favours vocabularies

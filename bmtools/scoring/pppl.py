@@ -131,8 +131,8 @@ class PpplTotals(ModelTotals[SentenceScore]):
         """Return the scores, what they rest on and their signature.
 
         Returns:
-            `pppl`: equation 1, every token weighs the same, with an `interval` over `units`, of
-            which `unit` says what they are;
+            `pppl`: equation 1, every token weighs the same, with an `interval` over `units`,
+            whose kind is `unit`;
             `mean_sentence_pppl`: mean of the sentences' own values, as in the evaluation that
             Buonocore et al. published, where one odd sentence can outweigh all others (and which
             is `pppl` under `like="biobit"`); `nats_per_token`: the mean loss;

@@ -104,7 +104,7 @@ def task_scores(gold: RecordSource, predictions: Sequence[str | Predictions], *,
 
     Returns:
         a line for each file: the task's metrics, the main one first, with an `interval` of it and
-        `intervals` of the others over `units`, of which `unit` says what they are; counts; errors;
+        `intervals` of the others over `units`, whose kind is `unit`; counts; errors;
         the same `by` type or label; `data`: a hash of the gold annotations; `seed_of`: the model,
         where this is one of its seeds. For each model of several seeds and each metric, a line of
         `summarize_seeds`. For each two models and each metric, a line of their difference.
