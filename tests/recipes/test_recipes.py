@@ -16,15 +16,18 @@ NAMES = ("biobert", "biobit", "biolm-base", "biolm-base-continued", "biolm-disti
          "biomegatron-1.2b",
          "biomegatron-345m", "biomegatron-800m", "bioptimus", "bioptimus-continued",
          "bioptimus-more-words", "bioptimus-no-curriculum", "bioptimus-scratch", "bioptimus-words",
-         "clinicalbert", "clm-detour", "distilbert", "laptop", "medbit", "medbit-or", "medbit-r0",
-         "medbit-r12", "medbit-r3", "medbit-r3-textbooks", "medbit-rf", "pubmedbert",
-         "pubmedbert-adversarial", "pubmedbert-mask-schedule")
+         "bsc-bio-es", "camembert-bio", "christbert", "clinicalbert",
+         "clm-detour", "distilbert", "drbert", "laptop", "medbit",
+         "medbit-or", "medbit-r0", "medbit-r12", "medbit-r3", "medbit-r3-textbooks", "medbit-rf",
+         "pubmedbert", "pubmedbert-adversarial", "pubmedbert-mask-schedule")
 # Papers, by who wrote them and when, as a source begins.
 AUTHORS = {"biobit": "Buonocore et al. 2023", "medbit": "Buonocore et al. 2023",
            "biolm": "Lewis et al. 2020", **dict.fromkeys(
                ("biobert", "clinicalbert", "biomed"), "Lewis et al. 2020, section 4, on "),
            "biomegatron": "Shin et al. 2020",
            "bioptimus": "Pavlova and Makhlouf 2023", "pubmedbert": "Gu et al. 2021",
+           "camembert": "Touchent et al. 2024", "drbert": "Labrak et al. 2023",
+           "bsc": "Carrino et al. 2022", "christbert": "He et al. 2026",
            "clm": "Touchent and de la Clergerie 2026",
            "distilbert": "Sanh et al. 2020",
            "laptop": "none: made for bmtools, as tried in examples/speedrun"}
@@ -96,6 +99,22 @@ PAPERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
     "biomed-roberta": ([{**BIOLM, "steps": 12_500, "batch_size": 2048, "learning_rate": 5e-4,
                          "warmup_ratio": 0.06}],
                        {key: value for key, value in BIOLM_RUN.items() if key != "precision"}),
+    # The page of the model.
+    "camembert-bio": ([{"objective": "masked", "masking": "words", "steps": 50_000}], {}),
+    # from_scratch/run_training.sh and the defaults of transformers' Trainer.
+    "drbert": ([{"objective": "masked", "masking": "tokens", "mask_rate": 0.15, "epochs": 400.0,
+                 "max_length": 512, "batch_size": 32 * 128, "learning_rate": 5e-5,
+                 "schedule": "linear", "warmup_steps": 10_000}],
+               {"weight_decay": 0.0, "adam_epsilon": 1e-8, "adam_beta2": 0.999,
+                "precision": "fp16"}),
+    # The model card; Liu et al. 2019, table 9.
+    "bsc-bio-es": ([{**BIOLM, "masking": "tokens", "steps": 0, "epochs": 1.0, "batch_size": 2048,
+                     "learning_rate": 5e-4, "warmup_ratio": 0.048}],
+                   {key: value for key, value in BIOLM_RUN.items() if key != "precision"}),
+    # The model card.
+    "christbert": ([{"objective": "masked", "masking": "words", "steps": 100_000,
+                     "max_length": 512, "batch_size": 8192, "learning_rate": 7e-4,
+                     "schedule": "linear", "warmup_steps": 10_000}], {}),
     # Table 4; lengths from table 8 and section 8.2.
     "bioptimus": ([{**BIOPTIMUS, "masking": "tokens", "mask_rate": 0.15, "mask_replace_prob": 0.8,
                     "random_replace_prob": 0.1, "epochs": 7.0, "learning_rate": 1e-4},
@@ -137,15 +156,21 @@ PAPERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
 # Weights of the losses: masked tokens, KL, cosine, logits, hidden states, relations.
 LOSSES = {"biolm-distill": (5, 2, 0), "biolm-distill-align": (5, 2, 1),
           "distilbert": (2, 5, 1)}
-STARTS = {"biolm-base": "roberta-base", "biolm-large": "roberta-large", "pubmedbert": "bert-base",
+STARTS = {**dict.fromkeys(("drbert", "bsc-bio-es"), "roberta-base"),
+          "biolm-base": "roberta-base", "biolm-large": "roberta-large", "pubmedbert": "bert-base",
           "pubmedbert-adversarial": "bert-base", "pubmedbert-mask-schedule": "bert-base",
           "biomegatron-345m": "megatron-bert-345m", "biomegatron-800m": "megatron-bert-800m",
           "bioptimus-scratch": "bert-base", "laptop": "bert-2x256"}
 # Settings whose values are ours, in the order of the file.
-OURS = {"bioptimus-words": ["dropout", "mask_replace_prob", "epochs", "max_length", "min_lr_ratio"],
-        "medbit-or": ["mixout", "max_grad_norm"], "medbit-r3": ["max_grad_norm"],
-        "biobit": ["adam_epsilon", "max_grad_norm", "steps", "max_length", "batch_size",
-                   "learning_rate"]}
+OURS = {
+    "bioptimus-words": ["dropout", "mask_replace_prob", "epochs", "max_length", "min_lr_ratio"],
+    "bsc-bio-es": ["positions", "epochs"],
+    "camembert-bio": ["optimizer", "mask_rate", "max_length", "batch_size", "learning_rate",
+                      "schedule", "warmup_ratio"],
+    "christbert": ["mask_rate", "batch_size"], "drbert": ["positions"],
+    "medbit-or": ["mixout", "max_grad_norm"], "medbit-r3": ["max_grad_norm"],
+    "biobit": ["adam_epsilon", "max_grad_norm", "steps", "max_length", "batch_size",
+               "learning_rate"]}
 
 
 def test_they_are_the_ones_that_are_named() -> None:
