@@ -3,7 +3,8 @@
 # make test-all   runs the slow ones and those of the benchmarks' code, too
 # make dist   builds a wheel and a source archive in dist
 # make bench  measures against other programs and prints docs/performance.md's table; bench-gpu on a GPU
-# make gpu-check   on a GPU: tests and benchmarks in 20 minutes at most, offline; out/gpu-check.md
+# make gpu-check   on a GPU: tests and benchmarks in 20 minutes at most, offline; out/gpu-check.md;
+#                  PARTS='tests busy' runs these parts only
 # make man    writes man pages of all commands and topics to man: man -l man/bmtools-pretrain.1
 # make docs   builds the site of README and docs/ in build/site; a broken link fails
 # make fuzz   reads FUZZ=10000 damaged files of all kinds, and prints what became of them
@@ -84,7 +85,7 @@ test-gpu: $(READY)
 # Takes the software that is there, in the environment above or around it: nothing is installed.
 gpu-check:
 	PYTHONPATH="$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH}" \
-		$(or $(wildcard $(BIN)/python),$(PYTHON)) tests/benchmarks/gpu_check.py out
+		$(or $(wildcard $(BIN)/python),$(PYTHON)) tests/benchmarks/gpu_check.py out $(PARTS)
 
 clean:
 	rm -rf $(VENV) build dist man *.egg-info .mypy_cache .pytest_cache .ruff_cache

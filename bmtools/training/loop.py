@@ -75,8 +75,10 @@ class Trainer:
         model = objective.model
         set_dropout(model, settings.dropout)
         if settings.activation_checkpointing:
-            model.activation_checkpointing_enable(
-                activation_checkpointing_kwargs={"use_reentrant": False})
+            # Older versions of transformers have only the second name.
+            enable = getattr(model, "activation_checkpointing_enable", None) \
+                or model.gradient_checkpointing_enable
+            enable({"use_reentrant": False})
         self._module: Any = objective
         self.optimizer: AcceleratedOptimizer
         if self._sharded:

@@ -38,6 +38,7 @@ _TIMED = ("--benchmark-enable", "-s")
 # What a part that ran out of time gets to write what it has.
 _GRACE_SECONDS = 10
 _LEAST_SECONDS = 30
+_SHOWN_LINES = 200  # of the output of a part that failed
 _NEEDED = ("pytest", "pytest_benchmark")
 _PACKAGES = ("torch", "transformers", "accelerate", "tokenizers", "numpy", "triton", "minicons")
 
@@ -149,6 +150,7 @@ def _run(part: Part, seconds: float, program: Sequence[str]) -> Outcome:
         status, detail = "skipped", "; ".join(sorted({*_reasons(words)})) or "no test ran"
     else:
         status, detail = "failed", "; ".join(failed) or (words[-1] if words else f"exit {code}")
+        print(*words[-_SHOWN_LINES:], sep="\n", file=sys.stderr)
     return Outcome(part.name, status, round(time.monotonic() - began, 1), part.limit_seconds,
                    detail, tests, timed.get("benchmarks", ()), timed.get("machine_info", {}))
 
@@ -225,20 +227,31 @@ def reason_not_to_run() -> str:
         f"no GPU: torch {torch.__version__} finds none; nvidia-smi may say why"
 
 
-def main(directory: Path) -> int:
-    """Run the check, and return its exit code: 1 where it cannot run or a part did not end well."""
-    if reason := reason_not_to_run():
+def main(directory: Path, names: Sequence[str] = ()) -> int:
+    """Run the check, and return its exit code: 1 where it cannot run or a part did not end well.
+
+    The report is written after each part, so a machine that is taken away leaves what was measured.
+
+    Args:
+        directory: for the report.
+        names: of the parts to run, or how these begin; all by default.
+    """
+    chosen = [part for part in parts() if not names or part.name.startswith(tuple(names))]
+    reason = reason_not_to_run() if chosen else (
+        f"no part is called {' or '.join(names)}, expected one of "
+        f"{'; '.join(part.name for part in parts())}")
+    if reason:
         print(f"gpu-check: {reason}", file=sys.stderr)
         return 1
-    outcomes = []
-    for outcome in run_parts(parts()):
-        outcomes.append(outcome)
+    record: dict[str, Any] = {"machine": describe_machine(), "date": time.strftime("%Y-%m-%d"),
+                              "parts": []}
+    for outcome in run_parts(chosen):
+        record["parts"].append(asdict(outcome))
         print(f"gpu-check: {outcome.name}: {outcome.status} in {outcome.seconds:.0f} s"
               + (f" ({outcome.detail})" if outcome.detail else ""), file=sys.stderr, flush=True)
-    record = {"machine": describe_machine(), "date": time.strftime("%Y-%m-%d"),
-              "parts": [asdict(outcome) for outcome in outcomes]}
-    write_report(record, directory)
-    return int(any(outcome.status in ("failed", "out of time") for outcome in outcomes))
+        write_report(record, directory)
+    print(f"gpu-check: {directory / 'gpu-check.md'} and .json", file=sys.stderr)
+    return int(any(one["status"] in ("failed", "out of time") for one in record["parts"]))
 
 
 def write_report(record: Mapping[str, Any], directory: Path) -> None:
@@ -248,8 +261,7 @@ def write_report(record: Mapping[str, Any], directory: Path) -> None:
     (directory / "gpu-check.json").write_text(json.dumps(record, indent=1) + "\n",
                                               encoding="utf-8")
     (directory / "gpu-check.md").write_text(text, encoding="utf-8")
-    print(f"gpu-check: {directory / 'gpu-check.md'} and .json", file=sys.stderr)
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1] if len(sys.argv) > 1 else "out")))
+    sys.exit(main(Path(sys.argv[1] if len(sys.argv) > 1 else "out"), sys.argv[2:]))
