@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,8 @@ from bmtools.training.plan import (
 )
 from bmtools.values import format_figure
 
+MEASURES = ("pppl", "mrr")
+"""Names of the measures of `--score`."""
 TRAINING_FILES = "Records, or directories of shards made by tokenize; none or - means stdin."
 
 
@@ -146,6 +148,12 @@ def _read_data(step: CommandStep, values: Values) -> None:
                                    "expected another one")
         train[MAIN] = step.sources(files)
     auxiliary = {name: values.pop(name) for name in (REPLAY, EVALUATE, RETAIN)}
+    scored = [text.partition("=") for text in values["scored"]]
+    for number, (measure, _, path) in enumerate(scored):
+        if measure not in MEASURES or not Path(path).is_file():
+            raise click.UsageError(f"--score: found {values['scored'][number]!r}, expected "
+                                   "pppl=FILE or mrr=FILE")
+    values["scored"] = [(measure, path) for measure, _, path in scored]
     values["data"] = DataConfig(
         train, {name: (path,) for name, path in auxiliary.items() if path},
         values.pop("lang"), values.pop("segmenter"), values.pop("terms"))
@@ -162,6 +170,9 @@ takes_data = partial(add_options, [
                  help="Held-out text, scored at each phase's end and every --eval-steps."),
     click.option("--retain", metavar="PATH", type=InputPath(),
                  help="General text, scored before and after to show what is forgotten."),
+    click.option("--score", "scored", multiple=True, metavar="pppl|mrr=FILE", type=NamedInput(),
+                 help="Sentences or maskings to score as score-pppl and score-mrr do: at the "
+                      "start, at each phase's end and every --eval-steps; repeat for more."),
     click.option("--lang", default="", metavar="CODE",
                  help="Language of records without one, to find sentences for pairs."),
     click.option("--segmenter", default=ShardConfig.segmenter, show_default=True, metavar="NAME",
@@ -260,7 +271,8 @@ def trains(*own: Decorator, without: Sequence[str] = (), **defaults: Any) -> Dec
 
 def run_training(step: CommandStep, model: ModelInit, data: DataConfig, config: RunConfig,
                  output: Path, reject: Reject, resume: bool, processes: int, shard: bool,
-                 dry_run: bool, teacher: Path | None = None) -> None:
+                 dry_run: bool, scored: Sequence[tuple[str, str]], teacher: Path | None = None,
+                 ) -> None:
     """Check, launch and train, and print metrics, or the forecast of a dry run.
 
     A dry run has one process and no output to check.
@@ -288,11 +300,15 @@ def run_training(step: CommandStep, model: ModelInit, data: DataConfig, config: 
     if not dry_run:
         launch(step.display, processes)
     with interruptible(lambda: _describe_leftover(plan.output)):
+        from bmtools import scoring
         from bmtools.study.cards.card import with_cards
         from bmtools.training.distill import distill_lines
         from bmtools.training.forecast import forecast
         from bmtools.training.pretrain import pretrain_lines
 
+        plan = replace(plan, scorers=[
+            partial(getattr(scoring, measure), path, device=plan.optimization.device)
+            for measure, path in scored])
         lines: Callable = partial(pretrain_lines, plan, model, data, reject) \
             if teacher is None else partial(distill_lines, plan, model, teacher, data, reject)
         if not dry_run:

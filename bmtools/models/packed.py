@@ -220,7 +220,7 @@ def self_check(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor,
         _check(errors, torch.full_like(errors, _LEAK_TOLERANCE), lambda at: (
             f"{name}: packed document {int(others[at]) + 1} changes when tokens it must not see "
             "change: its states"))
-        with _unrounded(device):
+        with unrounded(device):
             exact, exact_gradients = _states_and_gradients(model, encode_alone)
         precision = torch.get_autocast_dtype(device.type) if autocasts else model.dtype
         limit = torch.tensor(_TOLERANCES.get(precision, _TOLERANCES[torch.float32]))
@@ -240,7 +240,7 @@ def self_check(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor,
 
 
 @contextmanager
-def _unrounded(device: torch.device) -> Iterator[None]:
+def unrounded(device: torch.device) -> Iterator[None]:
     """Compute products of float32 matrices with all digits."""
     before = torch.backends.cuda.matmul.allow_tf32
     if device.type == "cuda":

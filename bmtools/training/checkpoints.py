@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -31,8 +32,10 @@ from bmtools.io.provenance.manifest import Manifest, add_input
 from bmtools.models.architectures import build_model
 from bmtools.models.checkpoint import write_checkpoint_files
 from bmtools.models.next_sentence import join_head
+from bmtools.models.packed import unrounded
 from bmtools.recipes.toml import to_toml
 from bmtools.records import ORIGINS, JsonObject
+from bmtools.training.distributed import others_wait
 from bmtools.training.metrics import Progress
 from bmtools.training.plan import STATE, STATES, kept_directory, newest_state, runs_directory
 
@@ -144,6 +147,33 @@ class Checkpointer:
     def keep(self, name: str) -> None:
         """Write a checkpoint that stays, beside the output."""
         self._write(kept_directory(self.plan.output) / name, overwrite=True)
+
+    def score(self) -> list[JsonObject]:
+        """Score the weights by the plan's scorers, as a checkpoint in the run's directory.
+
+        Returns:
+            the lines of metrics: step, phase, tokens, scores and seconds. The other processes wait
+            for the main process, and get none.
+        """
+        accelerator, lines = self.trainer.accelerator, list[JsonObject]()
+        model = unsharded_model(self.trainer.objective.model, accelerator.is_main_process)
+        with others_wait(accelerator):
+            if model is None:
+                return []
+            directory = runs_directory(self.plan.output) / "scored"
+            with new_directory(directory, overwrite=True) as partial:
+                write_checkpoint_files(partial, model, self.initial.tokenizer, self._manifest())
+            now = {"step": self.progress.step, "tokens_seen": self.progress.tokens_seen}
+            for scorer in self.plan.scorers:
+                began = time.monotonic()
+                with unrounded(accelerator.device):
+                    scores = scorer(directory)[0]
+                lines.append({**now, **{key: value for key, value in scores.items()
+                                        if key not in ("model", "by")},
+                              "seconds": round(time.monotonic() - began, 3)})
+            shutil.rmtree(directory)
+        self.progress.metrics += lines
+        return lines
 
     def finish(self) -> JsonObject:
         """Write the final checkpoint, remove the states, and return the manifest's content."""

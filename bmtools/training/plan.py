@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -42,6 +42,7 @@ LAYOUT = "layout"
 PRECISION = "precision"
 """Name of the precision in a run's identity."""
 Paths = str | Path | Sequence[str | Path]
+Scorer = Callable[[Path], Sequence[JsonObject]]
 Data = Paths | Mapping[str, Paths]
 """Files of records or directories of shards; corpora of a mixture by name."""
 STATE = "state.json"
@@ -122,6 +123,7 @@ class TrainingPlan:
         overwrite: replace an existing checkpoint or unfinished run.
         began: start of this session on the monotonic clock, in seconds.
         step: the command; its energy is that of the run.
+        scorers: return the scores of a checkpoint by its directory; the first line counts.
     """
 
     command: str
@@ -138,6 +140,7 @@ class TrainingPlan:
     overwrite: bool = False
     began: float = field(default_factory=time.monotonic)
     step: Step = field(default_factory=Step)
+    scorers: Sequence[Scorer] = ()
 
     @property
     def layout(self) -> str:

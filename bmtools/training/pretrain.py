@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from bmtools.training.plan import (
     Data,
     DataConfig,
     ModelInit,
+    Scorer,
     TrainingPlan,
     continued_defaults,
     make_data_config,
@@ -27,7 +29,8 @@ from bmtools.training.run import StartRun, train
 def pretrain(data: Data, output: str | Path, *, model: str | Path | None = None,
              architecture: str | None = None, tokenizer: str | Path | None = None,
              recipe: str | None = None, phases: str | Path | None = None,
-             on_report: Callable[[JsonObject], None] | None = None, resume: bool = False,
+             on_report: Callable[[JsonObject], None] | None = None,
+             scorers: Sequence[Scorer] = (), resume: bool = False,
              overwrite: bool = False, dry_run: bool = False, **settings: object) -> JsonObject:
     """Train a masked language model to the end, and write its checkpoint.
 
@@ -44,6 +47,9 @@ def pretrain(data: Data, output: str | Path, *, model: str | Path | None = None,
         phases: TOML file that gives them.
         on_report: called with each line of metrics, a dictionary, and with `{"note": ...}` for
             what is to be said to people.
+        scorers: called with the directory of a checkpoint at the start, at each phase's end and
+            every `eval_steps`; the first line of scores joins the metrics. For example
+            `[partial(bmtools.scoring.mrr, "curated.jsonl")]`.
         resume: continue from the newest state; a finished run is left alone.
         overwrite: replace an existing checkpoint or unfinished run.
         dry_run: write nothing, and return a forecast of the run; see `forecast`.
@@ -65,7 +71,8 @@ def pretrain(data: Data, output: str | Path, *, model: str | Path | None = None,
     config = make_run_config(recipe, phases, settings,
                              **continued_defaults(model, Path(output), resume))
     init = make_init(model, architecture or ("" if model else config.architecture), tokenizer)
-    plan = make_plan(Path(output), config, init, data_config, resume, overwrite)
+    plan = replace(make_plan(Path(output), config, init, data_config, resume, overwrite),
+                   scorers=scorers)
     return run_to_end(plan, partial(pretrain_lines, plan, init, data_config, refuse), on_report,
                       dry_run)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import accumulate
 
 import numpy as np
 import torch
@@ -21,7 +22,7 @@ from bmtools.data.phase_lengths import resolve_steps
 from bmtools.data.sampler import Sampler, StreamPosition
 from bmtools.data.samples import cut_evenly, token_counts, whole_documents
 from bmtools.data.shards import Corpus
-from bmtools.errors import BmtoolsError, Reject
+from bmtools.errors import BmtoolsError, Reject, count_of
 from bmtools.io.failures import WriteError
 from bmtools.io.system import ENDING_SIGNALS, REPEAT_SECONDS, handling_signals
 from bmtools.models.checkpoint import check_room, load_checkpoint
@@ -82,6 +83,7 @@ from bmtools.training.plan import (
     tidied,
 )
 from bmtools.training.regularization import ReplayedBatches, make_hooks
+from bmtools.values import format_duration
 
 HELD_OUT = "held-out"
 """Name of the masked-LM objective for held-out text among a run's objectives."""
@@ -277,6 +279,8 @@ class Run:
         yield from ({"note": note} for note in self.notes)
         self.enter(self._phase_step)
         yield from self._retained("before")
+        if self._plan.scorers and not progress.step:
+            yield from self._first_scores()
         progress.wall_seconds = time.monotonic() - self._began
         reporter = Reporter(progress, reporting.logging_steps, self.schedule.steps, self.speed)
         self._set_status()
@@ -339,6 +343,8 @@ class Run:
                 line = {"step": number, "phase": phase_step.phase.name, "evaluate": found}
                 self._progress.metrics.append(line)
                 yield line
+            if self._plan.scorers:
+                yield from checkpointer.score()
         if phase_step.is_last and len(self.schedule.phases) > 1:
             checkpointer.keep(f"phase-{phase_step.phase_number + 1}-{phase_step.phase.name}")
         if reporting.keep_steps and number % reporting.keep_steps == 0:
@@ -346,6 +352,16 @@ class Run:
         if reporting.save_steps and number % reporting.save_steps == 0 \
                 and number != self.schedule.steps:
             checkpointer.save(self._positions)
+
+    def _first_scores(self) -> Iterator[JsonObject]:
+        """Score the initial weights, so that files which cannot be scored end the run here."""
+        yield from (lines := self._checkpointer.score())
+        every, ends = self._plan.reporting.eval_steps, {*accumulate(self.schedule.steps_per_phase)}
+        times = len(ends.union(range(every, self.schedule.steps + 1, every) if every else ()))
+        seconds = sum(line["seconds"] for line in lines)
+        yield {"note": f"scoring took {format_duration(seconds)} and will be done "
+                       f"{count_of(times, 'times')} more, "
+                       f"{format_duration(times * seconds)} in all"}
 
     def _retained(self, when: str) -> Iterator[JsonObject]:
         """Evaluate on the corpus to retain, before the first step and after the last."""

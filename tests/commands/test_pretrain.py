@@ -300,3 +300,49 @@ def test_a_run_that_is_to_replace_a_finished_one_can_be_resumed(
     resumed = run(*fresh, *more, "--overwrite", "--resume")
     assert [line.get("step") for line in resumed.records] == [4, None]
     assert contents(fresh[-1]) == contents(tmp_path / "whole")
+
+
+@pytest.fixture
+def scored(tmp_path: Path) -> list[Any]:
+    """Options that score maskings and sentences every other step."""
+    texts = [f"{subject} pompa il sangue." for subject in ("Il cuore", "Il fegato", "La milza")]
+    (tmp_path / "maskings.jsonl").write_text("".join(json.dumps({
+        "id": str(number), "text": text.replace("sangue", "[MASK]"), "target": "sangue",
+        "domain": "ematologia"}) + "\n" for number, text in enumerate(texts)))
+    (tmp_path / "sentences.jsonl").write_text("".join(
+        json.dumps({"id": str(number), "text": text}) + "\n" for number, text in enumerate(texts)))
+    return ["--eval-steps", "2", "--score", f"mrr={tmp_path / 'maskings.jsonl'}",
+            "--score", f"pppl={tmp_path / 'sentences.jsonl'}"]
+
+
+def test_scores_on_the_way_are_those_of_the_kept_checkpoints(
+        run: Run, fresh: list[Any], scored: list[Any], corpus: Path, tmp_path: Path) -> None:
+    outcome = run(*fresh, corpus, *scored, "--keep-steps", "2")
+    assert outcome.code == 0, outcome.err
+    lines = [line for line in outcome.records if "signature" in line]
+    assert [(line["step"], "mrr" in line) for line in lines] == [
+        (step, measure) for step in (0, 2, 4) for measure in (True, False)]
+    for line in lines[2:]:
+        name, file = ("mrr", "maskings") if "mrr" in line else ("pppl", "sentences")
+        [expected] = run(f"score-{name}", tmp_path / f"{file}.jsonl", "--model",
+                         tmp_path / f"out.kept/step-0000000{line['step']}").records
+        own = {"step", "tokens_seen", "seconds"}
+        assert {key: value for key, value in line.items() if key not in own} == {
+            key: value for key, value in expected.items() if key not in ("model", "by")}
+    assert "and will be done 2 times more" in outcome.err
+    logged = map(json.loads, (tmp_path / "out/metrics.jsonl").read_text().splitlines())
+    assert [line for line in logged if "signature" in line] == lines
+    assert run(*fresh[:-1], tmp_path / "plain", corpus).code == 0
+    assert (tmp_path / "plain/model.safetensors").read_bytes() == (
+        tmp_path / "out/model.safetensors").read_bytes(), "scoring changes no weight"
+
+
+@pytest.mark.parametrize(("text", "place"), [("Il cuore.", "a.jsonl:1"), ("x [MASK]", "target")])
+def test_files_that_cannot_be_scored_end_the_run_before_its_first_step(
+        run: Run, fresh: list[Any], corpus: Path, tmp_path: Path, text: str, place: str) -> None:
+    (tmp_path / "a.jsonl").write_text(json.dumps({"id": "1", "text": text}) + "\n")
+    outcome = run(*fresh, corpus, "--score", f"mrr={tmp_path / 'a.jsonl'}")
+    assert outcome.code == 1 and place in outcome.err and outcome.records == []
+    assert not list(tmp_path.glob("out*"))
+    wrong = run(*fresh, corpus, "--score", f"f1={tmp_path / 'a.jsonl'}")
+    assert wrong.code == 2 and "expected pppl=FILE or mrr=FILE" in wrong.err

@@ -27,7 +27,7 @@ from bmtools.io.jsonl import RecordReader
 from bmtools.vocab.tokenizer import save_tokenizer
 
 HELPER = Path(__file__).with_name("forked_main.py")
-CLOCKS = {"tokens_per_second", "seconds_left", "wall_seconds"}
+CLOCKS = {"tokens_per_second", "seconds_left", "wall_seconds", "seconds"}
 SIZES = ("--max-length", "24", "--batch-size", "8")
 LAYOUTS = {"padded": ["--layout", "padded"],
            "packed": ["--layout", "packed", "--set", "pairs.objective=masked+sop"]}
@@ -404,6 +404,26 @@ def test_resumed_by_other_numbers_of_processes(start: Start, data: Path, tmp_pat
     start("out", *given, "--resume", processes=4).succeed()
     assert losses(metrics(tmp_path / "out")) == pytest.approx(
         losses(metrics(tmp_path / "whole")), abs=LAST_DIGIT)
+
+
+def test_scores_survive_a_kill_and_are_those_of_one_process(start: Start, data: Path,
+                                                            tmp_path: Path) -> None:
+    """Killed after the scores of step 4 and before its state."""
+    (tmp_path / "maskings.jsonl").write_text(
+        '{"id": "1", "text": "Il cuore pompa il [MASK].", "target": "sangue"}\n')
+    given = ["--steps", 6, *SIZES, "--save-steps", 2, "--eval-steps", 2, "--score",
+             f"mrr={tmp_path / 'maskings.jsonl'}", "--score", f"pppl={data / 'old.jsonl'}"]
+    start("whole", *given).succeed()
+    assert start("out", *given, hook=dies_at(4, "before")).wait() == [-signal.SIGKILL]
+    start("out", *given, "--resume").succeed()
+    whole = metrics(tmp_path / "whole")
+    assert metrics(tmp_path / "out") == whole
+    assert [line["step"] for line in whole if "mrr" in line] == [0, 2, 4, 6]
+    for name, several in (("mrr", ()), ("pppl", ("--shard",))):
+        start(name, *given, *several, processes=2).succeed()
+        ones, others = ([line[name] for line in lines if name in line]
+                        for lines in (whole, metrics(tmp_path / name)))
+        assert len(ones) == 4 and others == pytest.approx(ones, rel=1e-3)
 
 
 # A disk that nodes share may show a new state to some of them later.

@@ -33,7 +33,8 @@ _REQUIRED = {"masking": "mask_rate corruption", "speed": "cpu", "corpora": "word
 # The first kind whose keys a line has is its own.
 _KINDS = {
     "epochs": "seed epoch", "seeds": "seed best_epoch", "training": "step of", "held-out":
-    "step evaluate", "retained": "step retain", "finetuned": "checkpoint best_seed",
+    "step evaluate", "retained": "step retain",
+    "scored": "step tokens_seen signature", "finetuned": "checkpoint best_seed",
     "trained": "checkpoint steps", "masking": "model masking perplexity", "pppl": "model pppl",
     "ranks": "model rank reciprocal_rank", "mrr": "model mrr maskings", "space":
     "model average_cosine", "suite": "model suite", "tasks": "model task", "seeds of tasks":
@@ -43,7 +44,7 @@ _KINDS = {
 _READ_BY = ("pretrain, distill, finetune, score-pppl, score-mrr, score-tasks, score-suite, "
             "score-masking, score-space, compare-vocab, compare-models or describe")
 _BASES = ("model", "base", "teacher", "student", "published")
-_TRAINING = ("training", "held-out", "retained")
+_TRAINING = ("training", "held-out", "retained", "scored")
 _ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", RECORD)
 _METRICS, _SEEDS, _STATE = "metrics.jsonl", "seeds.jsonl", "state.json"
 
