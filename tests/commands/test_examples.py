@@ -162,6 +162,7 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
     (folder / "i2b2-2010/1.txt").write_text("DF.")
     (folder / "brat/1.txt").write_text("DF.")
     (folder / "brat/1.ann").write_text("T1\tDRUG 0 2\tDF\n")
+    (folder / "codes.tsv").write_text("file\tcode\n1\t8041/3\n")
     question = {**texts[0], "question": "Quale?", "answers": []}
     write("answers.jsonl", question)
     best = [{"text": "cuore", "score": 0.5}]

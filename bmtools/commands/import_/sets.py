@@ -104,13 +104,17 @@ def biosses() -> None:
 
 
 @_reads("formats.sets.brat:brat_records", "Folders of .txt and .ann", "brat -o records.jsonl",
-        "brat/1.ann", folders=True)
+        "brat --labels codes.tsv", folders=True)
+@_takes_tables("labels", "label_files", help="Table of document and label by tab, which become "
+               "labels; a document that it does not list has none.")
 def brat() -> None:
     """Texts of BRAT with their annotations, one record for every text.
 
     Entities may be in parts. Events, relations between them, attributes, normalisations and notes
-    stay under meta.brat, unless they refer to a lost annotation. A mention that is not at its
-    offset moves to its nearest occurrence.
+    stay under meta.brat, unless they refer to a lost annotation. Codes in normalisations and notes
+    are also the identifier of their entity. A mention that is not at its offset moves to its
+    nearest occurrence. If texts and annotations are in separate folders, name the folder of
+    annotations first.
     """
 
 

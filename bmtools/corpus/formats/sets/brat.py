@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
-from itertools import groupby
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import chain, groupby
 from pathlib import Path, PurePath
 
-from bmtools.corpus.formats.sets.mentions import Arc, Mention, annotated
+from bmtools.corpus.formats.sets.mentions import IDENTIFIER, Arc, Mention, annotated
+from bmtools.corpus.formats.sets.standoff import placed_lines
 from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.directories import new_directory
@@ -23,41 +25,84 @@ _LONGEST_NAME = 200  # bytes
 _SPANS = re.compile(r"\d{1,18} \d{1,18}(?:;\d{1,18} \d{1,18})*")
 _ARGUMENT = re.compile(r"([^\s:]+):(\S+)")
 _IDENTITY = re.compile(r"[A-Z]\d+")
+# A code in an annotator's note: C0023531, 8041/3, J45.
+_CODE = re.compile(r"(?=.*\d)[A-Z\d./:_-]{3,}")
+_NAMES = ("file", "filename", "name")  # first column of a header
 # In names of files, for what they cannot hold.
 _ESCAPES = {"%": "%25", "/": "%2F", "\0": "%00"}
 
 
 @reader
-def brat_records(names: Iterable[str], tally: Tally) -> Iterator[Record]:
+def brat_records(names: Iterable[str], tally: Tally,
+                 label_files: Iterable[str] = ()) -> Iterator[Record]:
     """Yield a record for every text, with its entities and relations.
 
     Offsets count code points of the file as it is, its ends of lines too. Events, relations
     between them, attributes, normalisations and notes stay as lines under `meta.brat`, unless they
-    refer to a lost annotation, and `export brat` writes them again. A text without annotations has
-    no entities.
+    refer to a lost annotation, and `export brat` writes them again. The codes of normalisations,
+    and of notes that contain only codes, are also the entity's `identifier`. A text without
+    annotations has no entities. Annotations without a text in their folder belong to a later text
+    of the same name in another folder.
 
     Source: Stenetorp et al. 2012.
 
     Args:
         names: folders, zip archives, or files of either ending, whose partners are beside them.
+        label_files: tables of document and label by tab, which become `labels`.
         tally: counts annotations at their offset, moved and lost, and relations lost.
             It rejects lines that cannot be read, and what is lost, which otherwise is dropped.
 
     Raises:
-        DataError: annotations without their text.
+        DataError: annotations without their text, or two of one name.
     """
+    labels = _labels(label_files)
+    listed = {*labels}
+    for document in _documents(names, tally):
+        record = _record(*document, tally)
+        if label_files:
+            listed.discard(record["id"])
+            record["labels"] = [*labels.get(record["id"], {})]
+        yield record
+    tally.counts["documents with labels that have no text"] += len(listed)
+
+
+def _documents(names: Iterable[str], tally: Tally) -> Iterator[tuple[str, str, str, str]]:
+    """Yield name and content of each text, and of its annotations."""
     # Read as they come: an archive is closed behind its last file.
     contents = ((name, read_raw(name)) for name in set_files(
         _with_partners(names), _TEXT, _ANNOTATION, counts=tally.counts))
+    waiting: dict[str, tuple[str, str]] = {}
     for stem, group in groupby(contents, key=lambda pair: pair[0][
             :pair[0].rindex(member_ending(pair[0]))]):
         files = {member_ending(name).lower(): (name, content) for name, content in group}
-        if _TEXT not in files:
-            raise DataError(f"{source_name(files[_ANNOTATION][0])}: found no {_TEXT} beside it, "
-                            "expected the text that is annotated")
-        name, text = files[_TEXT]
-        annotations = files.get(_ANNOTATION, (f"{stem}{_ANNOTATION}", ""))
-        yield _record(name, text, *annotations, tally)
+        own = PurePath(stem).name
+        if _TEXT in files:
+            yield *files[_TEXT], *(files.get(_ANNOTATION) or waiting.pop(
+                own, (f"{stem}{_ANNOTATION}", "")))
+        elif own in waiting:
+            raise DataError(f"{source_name(files[_ANNOTATION][0])}: found annotations of the name "
+                            f"{own!r} again, after {source_name(waiting[own][0])}, and no {_TEXT} "
+                            "beside either; import the parts of the set one by one")
+        else:
+            waiting[own] = files[_ANNOTATION]
+    for name, _ in waiting.values():
+        raise DataError(f"{source_name(name)}: found no {_TEXT} beside it, expected the text that "
+                        "is annotated; if the texts are in another folder, name that folder after "
+                        "this one")
+
+
+def _labels(names: Iterable[str]) -> dict[str, dict[str, None]]:
+    """Read the labels of documents; `<null>` is none."""
+    found: dict[str, dict[str, None]] = {}
+    for place, line in chain.from_iterable(map(placed_lines, names)):
+        document, *more = map(str.strip, line.split("\t"))
+        if not (document and more and more[0]):
+            raise DataError(f"{place}: found {line[:40]!r}, expected a document and its label by "
+                            "tab")
+        if document.lower() not in _NAMES:
+            own = found.setdefault(re.sub(r"\.(?:txt|ann)$", "", document), {})
+            own |= {more[0]: None} if more[0] != "<null>" else {}
+    return found
 
 
 def _with_partners(names: Iterable[str]) -> Iterator[str]:
@@ -97,6 +142,9 @@ def _record(name: str, text: str, annotation_name: str, annotations: str, tally:
     identity = source_stem(name)
     for character, escape in reversed(_ESCAPES.items()):
         identity = identity.replace(escape, character)
+    codes = _codes(others.values())
+    mentions = [replace(one, more={IDENTIFIER: codes[one.id]}) if one.id in codes else one
+                for one in mentions]
     record = annotated(identity, text, mentions, arcs, tally, source_name(name))
     kept = _complete_lines(others.values(), {one["id"] for one in (
         *record["entities"], *record["relations"])})
@@ -106,6 +154,21 @@ def _record(name: str, text: str, annotation_name: str, annotations: str, tally:
                        "an annotation that is absent or lost", line)
     tally.counts["further annotations kept under meta.brat"] += len(kept)
     return record.replace(meta={ANNOTATIONS: kept}) if kept else record
+
+
+def _codes(lines: Iterable[str]) -> Mapping[str, str]:
+    """Find the codes of annotations, several joined by a bar."""
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        identity, _, rest = line.partition("\t")
+        about, _, note = rest.partition("\t")
+        words = about.split()
+        codes = words[2:3] if identity.startswith("N") else \
+            note.replace("+", " ").split() if identity.startswith("#") else []
+        if codes and words[1:] and all(
+                identity.startswith("N") or _CODE.fullmatch(code) for code in codes):
+            found.setdefault(words[1], []).extend(codes)
+    return {identity: "|".join(codes) for identity, codes in found.items()}
 
 
 def _complete_lines(lines: Iterable[str], known: Collection[str]) -> list[str]:
