@@ -37,35 +37,44 @@ class Window(ModelInput):
     Args:
         firsts: (words,) int32, index of each word's first token.
         blanks: (tokens of white space,) int32, their indices.
+        after: index after the last token that is tagged here; later ones are context, as are those
+            before the first word.
         target: (words, groups) int64; empty in prediction.
     """
 
     firsts: np.ndarray
     blanks: np.ndarray
+    after: int
     target: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
 
 def cut_into_windows(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_length: int,
-                     by_token: bool = False) -> Iterator[tuple[np.ndarray, list[Window]]]:
+                     by_token: bool = False, stride: int = 0,
+                     ) -> Iterator[tuple[np.ndarray, list[Window]]]:
     """Cut texts into words and windows, in order.
 
-    Windows end after a sentence where one ends in time, else between words; only a word longer
-    than a window is cut, and its later windows have no word.
+    The part of a text that a window tags ends after a sentence if one ends in time, otherwise
+    between words; only a word longer than a part is cut, and its later windows have no word. A
+    window has as much context before its part as after it, so that each word is tagged in the
+    window that has most context of it.
 
     Args:
         tokenizer: of the model.
         texts: of records.
         max_length: longest window in tokens, its two special tokens included.
         by_token: take every token that begins a character for a word; windows stay the same.
+        stride: tokens that a window repeats of the one before, at most half of a window.
 
     Yields:
         for each text its words, (words, 2) int64, start and end in code points; and windows that
-        contain them all in order, none where the text has no token.
+        tag them all in order, none where the text has no token.
     """
+    size = max_length - 2
+    context = min(stride, size // 2) // 2
     for text, encoding in zip(texts, encode_texts(tokenizer, texts), strict=True):
         words, first_tokens, leads, blank_tokens = _words(text, encoding)
         ids = np.array(encoding.ids, dtype=np.int32)
-        borders = _borders(text, words, leads, len(ids), max_length - 2)
+        borders = _borders(text, words, leads, len(ids), size, context)
         if by_token:
             words, first_tokens, *_ = _words(text, encoding, by_token)
         firsts = np.array(first_tokens, dtype=np.int32)
@@ -73,9 +82,10 @@ def cut_into_windows(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], m
         windows, start = [], 0
         for end in borders:
             first, after = np.searchsorted(firsts, (start, end))
+            left, right = max(start - context, 0), end + context
             windows.append(Window(
-                ids=ids[start:end], firsts=firsts[first:after] - start,
-                blanks=blanks[(blanks >= start) & (blanks < end)] - start))
+                ids=ids[left:right], firsts=firsts[first:after] - left, after=end - left,
+                blanks=blanks[(blanks >= left) & (blanks < right)] - left))
             start = end
         yield np.array(words, dtype=np.int64).reshape(-1, 2), windows
 
@@ -157,8 +167,10 @@ def inside_word(text: str, place: int) -> bool:
 
 
 def _borders(text: str, words: list[tuple[int, int]], leads: list[int], total: int,
-             size: int) -> Iterator[int]:
-    """Yield the end of each window, the last one `total`: after a sentence, else between words.
+             size: int, context: int) -> Iterator[int]:
+    """Yield the end of each window's part, the last one `total`: after a sentence or between words.
+
+    With `context` tokens from each neighbour, a window has `size` tokens at most.
 
     A sentence ends at a line break or a stop, but not within `E. coli` and `3.5`.
     """
@@ -173,10 +185,11 @@ def _borders(text: str, words: list[tuple[int, int]], leads: list[int], total: i
                 or (gap and not text[start].islower() and _STOP.search(before)):
             sentences.append(lead)
     start = 0
-    while total - start > size:
-        lasts = [allowed[bisect_right(allowed, start + size) - 1] for allowed in (sentences, leads)
-                 if bisect_right(allowed, start + size)]
-        start = next((last for last in lasts if last > start), start + size)
+    while total - start > size - context:
+        limit = start + size - context * (2 if start else 1)
+        lasts = [allowed[bisect_right(allowed, limit) - 1] for allowed in (sentences, leads)
+                 if bisect_right(allowed, limit)]
+        start = next((last for last in lasts if last > start), limit)
         yield start
     if total > start:
         yield total

@@ -192,7 +192,8 @@ class NerTask(Task[TaggedText, Window]):
     def encode(self, records: Sequence[Record]) -> Sequence[TaggedText]:
         """Cut texts into windows."""
         cut = cut_into_windows(self.checkpoint.tokenizer, [record["text"] for record in records],
-                               self.max_length, self.config.tags == "tokens")
+                               self.max_length, self.config.tags == "tokens",
+                               self.config.stride)
         return [TaggedText(windows, record, words)
                 for record, (words, windows) in zip(records, cut, strict=True)]
 
@@ -224,7 +225,7 @@ class NerTask(Task[TaggedText, Window]):
     def _piece_labels(self, window: Window) -> np.ndarray:
         """Label all tokens of a window, (tokens, groups), as `label_pieces` says.
 
-        Tokens of white space, and those of a word that began in another window, have none.
+        Tokens of white space, context and those of a word that began in another window have none.
         """
         words = np.searchsorted(window.firsts, np.arange(len(window)), side="right") - 1
         labels = np.full((len(window), len(self.groups)), IGNORED)
@@ -236,6 +237,7 @@ class NerTask(Task[TaggedText, Window]):
         columns = np.broadcast_to(np.arange(len(self.groups)), labels.shape)
         labels[later] = inside[columns[later], labels[later]]
         labels[window.blanks] = IGNORED
+        labels[window.after:] = IGNORED
         return labels
 
     def logits(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:

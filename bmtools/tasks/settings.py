@@ -78,6 +78,9 @@ class LabelConfig(HeadConfig, title="A task whose inputs or words have labels"):
 class NerConfig(LabelConfig, title="Named entity recognition"):
     """Settings of named entity recognition."""
 
+    stride: int = option(
+        128, "Tokens of a long text that a window repeats of the one before, half of a window at "
+             "most; a word is tagged where it has most context.")
     types: str = option("", "Types of entities to find; empty for all of the training set.",
                         metavar="NAME,...")
     merge_types: str = option("", "One name for entities of every type.", metavar="NAME")

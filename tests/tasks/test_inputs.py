@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 from unicodedata import combining
@@ -107,6 +108,43 @@ def test_no_word_is_cut_that_fits(tokenizers: dict[str, Any]) -> None:
     for window in windows[:-1]:
         before += len(window.ids)
         assert encoding.word_ids[before] != encoding.word_ids[before - 1]
+
+
+@pytest.mark.parametrize(("max_length", "stride"), [(13, 4), (24, 11), (24, 128), (60, 16)])
+def test_words_are_tagged_in_the_window_with_most_context(tokenizer: Any, max_length: int,
+                                                          stride: int) -> None:
+    text = "Due casi di E. coli! Dose 3.5 mg, ipertensione arteriosa fenilchetonuria. " * 6
+    [(words, windows)] = cut_into_windows(tokenizer, [text], max_length, stride=stride)
+    ids = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).ids
+    overlap = min(stride, (max_length - 2) // 2) // 2 * 2
+    found, spans, done = [], [], 0
+    for window in windows:
+        start = max(done - overlap // 2, 0)
+        assert window.ids.tolist() == ids[start:start + len(window)]
+        found += [start + int(first) for first in window.firsts]
+        spans.append((start, start + len(window)))
+        done = start + window.after
+    assert done == len(ids) and len(found) == len(words) and found == sorted(set(found))
+    assert all(end - start <= max_length - 2 for start, end in spans)
+    assert {before[1] - after[0] for before, after in pairwise(spans)} == {overlap}
+    owners = [number for number, window in enumerate(windows) for _ in window.firsts]
+    for token, owner in zip(found, owners, strict=True):
+        contexts = [min(token - start, end - 1 - token) if start <= token < end else -1
+                    for start, end in spans]
+        sides = [contexts[number] for number in (owner - 1, owner + 1)
+                 if 0 <= number < len(spans)]
+        assert all(contexts[owner] >= side - 1 for side in sides)
+
+
+def test_a_text_that_fits_is_one_window_at_any_stride(tokenizer: Any) -> None:
+    texts = [ACCENTED, "Due casi. " * 3, ""]
+    size = max(len(tokenizer(text).input_ids) for text in texts) + 2
+    for (_, plain), (_, overlapping) in zip(
+            cut_into_windows(tokenizer, texts, size),
+            cut_into_windows(tokenizer, texts, size, stride=size), strict=True):
+        assert [window.ids.tolist() for window in plain] == \
+            [window.ids.tolist() for window in overlapping]
+        assert len(plain) <= 1
 
 
 def starts(tokenizer: Any, text: str, max_length: int) -> list[str]:

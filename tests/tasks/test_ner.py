@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+import re
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -137,6 +138,36 @@ def test_training_leaves_out_windows_without_a_word(tokenizers: dict[str, Any]) 
     assert train.counts["windows"] == dev.counts["windows"] == len(dev.examples[0].inputs)
     assert len(train.examples[0].inputs) < len(dev.examples[0].inputs)
     assert all(len(window.firsts) for window in train.examples[0].inputs)
+
+
+@pytest.mark.parametrize("pieces", ["first", "all"])
+def test_an_entity_at_a_border_of_windows_is_found(tokenizers: dict[str, Any],
+                                                   pieces: Any) -> None:
+    """A word is an entity if `caso` is two words before; only overlapping windows see both."""
+    text = "".join("caso e mg " + "due " * (number % 5) for number in range(30))
+    entities = [{"start": found.start(), "end": found.end(), "type": "X"}
+                for found in re.finditer("mg", text)]
+    record = Record(id="1", text=text, entities=entities)
+    found = {}
+    for stride in (0, 12):
+        task = make_task(tokenizers["wordpiece"], 26)
+        task.config = NerConfig(26, stride=stride, label_pieces=pieces)
+        [example] = task.read("train", [record]).examples
+        assert len(example.inputs) > 3
+        clue, *_ = task.checkpoint.tokenizer.encode("caso", add_special_tokens=False)
+        outputs = []
+        for window in example.inputs:
+            shown = np.zeros((len(window), 1, 3), dtype=np.float32)
+            shown[:, 0, 0] = 1.0
+            clues = np.flatnonzero(window.ids == clue)
+            words = task.checkpoint.tokenizer.convert_ids_to_tokens(window.ids.tolist())
+            ordinals = np.cumsum([not one.startswith("##") for one in words])
+            for place in np.flatnonzero(np.isin(ordinals, ordinals[clues] + 2)):
+                shown[place, 0, 1 if not words[place].startswith("##") else 2] = 2.0
+            outputs.append(task.trim(window, np.pad(shown, ((1, 1), (0, 0), (0, 0)))))
+        scores = task.score([example], [outputs]).scores
+        found[stride] = scores["f1"], scores.get("subtoken_f1", 1.0)
+    assert found[0][0] < 1.0 and found[12] == (1.0, 1.0)
 
 
 @pytest.mark.parametrize("labels", [["LABEL_0"], ["O", "X"], ["B-"], ["Q-X"]])
