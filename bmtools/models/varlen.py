@@ -27,9 +27,6 @@ _UNBOUNDED = -1
 _HEAD_MULTIPLE = 8
 # FlashAttention's backward pass takes larger heads on some GPUs only.
 _LARGEST_FLASH_HEAD = 192
-# The memory-efficient kernel numbers a document's attention weights with 32 bits to draw their
-# dropout; beyond, its two passes would drop different ones.
-_DROPOUT_NUMBERS = 2**31
 
 
 def varlen_attention(query: Tensor, key: Tensor, value: Tensor, documents: DocumentLengths,
@@ -52,8 +49,10 @@ def varlen_attention(query: Tensor, key: Tensor, value: Tensor, documents: Docum
     kernel = choose_kernel(documents.capability, query.dtype, query.shape[-1],
                            sliding_window is not None)
     if kernel == EFFICIENT and dropout:
-        weights = (documents.boundaries.shape[0] - 1) * query.shape[1] * documents.longest**2
-        kernel = EFFICIENT if weights < _DROPOUT_NUMBERS else ""
+        # Its two passes would drop different weights: given lengths, torch tells only the backward
+        # pass how many keys there are, and the numbers of the weights depend on it (H100, torch
+        # 2.11).
+        kernel = ""
     if kernel:
         attend = {FLASH: _attend_flash, EFFICIENT: _attend_efficient,
                   BLOCKS: attend_in_blocks}[kernel]
@@ -65,8 +64,8 @@ def choose_kernel(capability: tuple[int, int] | None, dtype: torch.dtype, head_s
                   windowed: bool) -> str:
     """Name the way to attend without a loop over documents; empty where there is none.
 
-    All take dropout. Torch's memory-efficient kernel has no window that looks both ways, and its
-    gradient none at all.
+    All but torch's memory-efficient kernel take dropout. It has no window that looks both ways, and
+    its gradient none at all.
 
     Args:
         capability: of the GPU, as `documents.capability` returns it.

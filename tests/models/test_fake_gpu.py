@@ -67,8 +67,8 @@ def operations_of_a_pass(family: str, count: int, dtype: torch.dtype,
     return found
 
 
-@pytest.mark.parametrize("dropout", [0.0, 0.1])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(("dtype", "dropout"), [
+    (torch.float32, 0.0), (torch.bfloat16, 0.0), (torch.bfloat16, 0.1)], ids=str)
 @pytest.mark.parametrize("family", ["BERT", "RoBERTa", "Megatron-BERT", "ModernBERT"])
 def test_a_pass_neither_waits_nor_loops_over_documents(
         family: str, dtype: torch.dtype, dropout: float,
@@ -88,3 +88,10 @@ def test_a_pass_neither_waits_nor_loops_over_documents(
     for direction in ("forward", "backward"):
         assert many.counts[f"_{kernel}_attention_{direction}.default"] == full
     described._destroy()
+
+
+def test_float32_with_dropout_is_attended_by_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The passes of torch's memory-efficient kernel drop different weights, given lengths."""
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda _device: False)
+    found = operations_of_a_pass("BERT", 4, torch.float32, 0.1)
+    assert not any("efficient" in name for name in found.counts)
