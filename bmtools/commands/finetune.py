@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from bmtools.cli.help import Group
+from bmtools.cli.launcher import launch
 from bmtools.cli.options import (
     Command,
+    Values,
+    add_options,
     checkpoint_directory,
     input_file,
     takes_rejects,
@@ -20,7 +24,14 @@ from bmtools.cli.parameters import InputRecords
 from bmtools.cli.results import Line, finish, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
-from bmtools.commands.training_options import interruptible, metric_printer
+from bmtools.commands.training_options import (
+    interruptible,
+    is_launching,
+    metric_printer,
+    require_shared_files,
+    takes_processes,
+)
+from bmtools.distributed import is_main_process
 from bmtools.errors import Reject, count_of
 from bmtools.io.sources import STDIN
 from bmtools.recipes.settings import (
@@ -55,6 +66,15 @@ def _has_folds(path: Path) -> bool:
     return any(one.is_dir() for one in path.glob("fold-*"))
 
 
+def _prepare_launch(_step: CommandStep, values: Values) -> None:
+    if is_launching(values["processes"]):
+        values["rejects"] = None  # the main process writes it
+
+
+takes_launch = partial(add_options, [takes_processes], _prepare_launch)
+"""Add `--processes`, above `takes_rejects`."""
+
+
 class TaskGroup(Group):
     """A group with a subcommand for every task of the registry."""
 
@@ -76,6 +96,7 @@ class TaskGroup(Group):
                       help="Records that choose the epoch and the seed; required without folds.")
         @click.option("--test", type=input_file, metavar="FILE",
                       help="Records to score each seed by; they choose nothing.")
+        @takes_launch
         @takes_rejects
         @writes_directory
         @takes_settings(config_class, "config")
@@ -88,7 +109,7 @@ class TaskGroup(Group):
                         dropout=FINETUNE_DEFAULTS["dropout"])
         @prints_results
         def run(step: CommandStep, train: str, dev: str | None, test: str | None, reject: Reject,
-                output: Path, overwrite: bool, **options: Any) -> None:
+                output: Path, overwrite: bool, processes: int, **options: Any) -> None:
             files = {"train": train, **({"dev": dev} if dev else {}),
                      **({"test": test} if test else {})}
             if [*files.values()].count(STDIN) > 1:
@@ -96,6 +117,8 @@ class TaskGroup(Group):
             with usage_errors():
                 plan = FinetunePlan(name, output=output, overwrite=overwrite, step=step, **options)
                 uses_folds(files, plan.finetuning)
+            require_shared_files(processes, files.values())
+            launch(step.display, processes)
             with interruptible(lambda: _LEFTOVER):
                 from bmtools.study.cards.card import write_cards
                 from bmtools.tasks.finetune import run_finetuning
@@ -104,6 +127,8 @@ class TaskGroup(Group):
                 summary = run_finetuning(plan, {
                     name: step.sources((file,))[0] for name, file in files.items()}, print_metric,
                     reject)
+                if not is_main_process():
+                    return
                 write_cards(output)
                 print_metric(summary)
                 finish(step, closing(summary), leads_on="folds" not in summary)

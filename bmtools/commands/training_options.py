@@ -222,6 +222,27 @@ def _find_finished(step: CommandStep, values: Values) -> None:
         step.context.exit()
 
 
+takes_processes = click.option(
+    "--processes", type=click.IntRange(min=1), default=1, show_default=True,
+    help="Processes of this machine that share the work, one for each GPU or part of a CPU.")
+"""Add `--processes`."""
+
+
+def is_launching(processes: int) -> bool:
+    """Tell whether this process will start those that do the work."""
+    return processes > 1 and not is_launched()
+
+
+def require_shared_files(processes: int, names: Iterable[str]) -> None:
+    """Refuse stdin to several processes.
+
+    Raises:
+        UsageError: one of the names is that of stdin.
+    """
+    if max(processes, world_size()) > 1 and STDIN in names:
+        raise click.UsageError("several processes cannot share stdin; name the files instead")
+
+
 def _prepare_processes(_step: CommandStep, values: Values) -> None:
     processes, shard = values["processes"], values["shard"]
     if values["dry_run"] and world_size() > 1:
@@ -235,8 +256,7 @@ def _prepare_processes(_step: CommandStep, values: Values) -> None:
     if shard:
         os.environ[SHARD] = "1"
     state = next(runs_directory(values["output"]).glob(STATES), None)
-    launching = processes > 1 and not is_launched()
-    if launching or not is_main_process() or (values["resume"] and state):
+    if is_launching(processes) or not is_main_process() or (values["resume"] and state):
         # Only the main process reads records, and not again once there is a state.
         values["rejects"] = None
 
@@ -251,9 +271,7 @@ def trains(*own: Decorator, without: Sequence[str] = (), **defaults: Any) -> Dec
     """
     return together(
         partial(add_options, [
-            click.option("--processes", type=click.IntRange(min=1), default=1, show_default=True,
-                         help="Processes of this machine that share the work, one for each GPU or "
-                              "part of a CPU."),
+            takes_processes,
             click.option("--shard", is_flag=True, help="Shard weights and optimizer states over "
                                                        "the processes (FSDP2)."),
             click.option("--dry-run", is_flag=True,
@@ -292,8 +310,8 @@ def run_training(step: CommandStep, model: ModelInit, data: DataConfig, config: 
     from bmtools.training.checks import check_run
 
     several = max(processes, world_size())
-    if several > 1 and not dry_run and any(STDIN in names for names in data.train.values()):
-        raise click.UsageError("several processes cannot share stdin; name the files instead")
+    if not dry_run:
+        require_shared_files(processes, [name for names in data.train.values() for name in names])
     if is_main_process() and not dry_run:
         plan.check_targets()
     check_run(plan, model, data, several, shard, teacher)

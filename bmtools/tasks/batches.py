@@ -40,12 +40,19 @@ class TaskBatches:
     micro_batch_size: int = 0
 
     def batch(self, number: int, rank: int = 0, world_size: int = 1) -> RankBatch:
-        """Make one process's part of a batch from its number alone."""
-        numbers = self.order[number][rank::world_size]
-        inputs = [self.inputs[item] for item in numbers]
+        """Make one process's part of a batch from its number alone.
+
+        All processes have to take part in an update, so one without a part of a small batch gets
+        an input with the weight 0.
+        """
+        own = self.order[number][rank::world_size]
+        inputs = [self.inputs[item] for item in (own if len(own) else self.order[number][:1])]
         batch = self.task.collate(inputs)
         tokens = int(batch["attention_mask"].sum())
         batch["labels"] = labels = self.task.collate_labels(inputs, batch)
+        if not len(own):
+            return RankBatch([{**{name: torch.from_numpy(value) for name, value in batch.items()},
+                               "weight": torch.tensor(0.0)}], {"tokens": 0, "labels": 0})
         size = self.micro_batch_size or len(inputs)
         micro_batches = [{name: torch.from_numpy(value[start:start + size])
                           for name, value in batch.items()}

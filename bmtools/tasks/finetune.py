@@ -6,6 +6,7 @@ import itertools
 import statistics
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from copy import copy
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -14,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from accelerate.utils import gather_object
 
+from bmtools.distributed import is_main_process
 from bmtools.errors import BmtoolsError, DataError, Reject, refuse, setting
 from bmtools.io.directories import new_directory, refuse_existing
 from bmtools.io.jsonl import RecordReader, as_records
@@ -45,6 +48,7 @@ from bmtools.tasks.settings import (
 from bmtools.tasks.task import DEV, TEST, TRAIN, AnySplit, AnyTask, notes_on_sets
 from bmtools.training.distributed import (
     deterministic_algorithms,
+    is_sharded,
     join_processes,
     make_accelerator,
     resolve_precision,
@@ -124,9 +128,11 @@ def run_finetuning(plan: FinetunePlan, sources: Mapping[str, RecordSource], repo
     Raises:
         ValueError: sets or settings that contradict each other.
         DataError: a set that the model cannot learn from or be scored by.
-        BmtoolsError: several processes, or runs that all diverge.
+        BmtoolsError: sharded weights, or runs that all diverge.
     """
     started = time.monotonic()
+    if not is_main_process():
+        report = lambda line: None  # noqa: E731
     if uses_folds(sources, plan.finetuning):
         summary = _run_folds(plan, Path(str(sources[TRAIN])), report, reject, started)
     else:
@@ -161,7 +167,8 @@ def _run_folds(plan: FinetunePlan, directory: Path, report: Reporter, reject: Re
             notes.add(line["note"])
             report({"note": f"fold {number}: {line['note']}"})
 
-    with new_directory(plan.output, plan.overwrite) as partial_output:
+    with new_directory(plan.output, plan.overwrite) \
+            if is_main_process() else nullcontext(plan.output) as partial_output:
         for fold, sources in folds.items():
             fold_started = time.monotonic()
             runs = train_runs(replace(plan, output=partial_output / f"fold-{fold}"), sources,
@@ -175,6 +182,8 @@ def _run_folds(plan: FinetunePlan, directory: Path, report: Reporter, reject: Re
             report(lines[-1])
             tokens_seen += runs.best.tokens_seen
         summary = _summarize_folds(lines)
+        if not is_main_process():
+            return summary
         (partial_output / FOLDS).write_bytes(encode_lines(lines))
         hashes = {name: digest for sources in folds.values() for reader in sources.values()
                   for name, digest in reader.hashes.items()}
@@ -196,6 +205,9 @@ def _write(runs: Runs, sources: Sources, started: float) -> Report:
     for name, metric in itertools.product((DEV, TEST), task.metrics):
         if values := [line[name][metric] for line in runs.lines if name in line]:
             summary[f"{name}_{metric}"] = summarize(values, metric)
+    plan.step.gather_energy(gather_object)
+    if not is_main_process():
+        return summary
     set_status(f"writing {plan.output}")
     model = task.finish(trained_model(task, best))
     with new_directory(plan.output, plan.overwrite) as partial:
@@ -333,9 +345,8 @@ def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]], repo
     """
     plans = list(grid_plans(plan))
     processes = join_processes(plan.optimization)
-    if processes.num_processes > 1:
-        raise BmtoolsError("fine-tuning runs in one process; start it without accelerate launch, "
-                           f"with another {setting('seed')} on each machine")
+    if is_sharded(processes):
+        raise BmtoolsError("fine-tuning does not shard weights; leave out --use_fsdp")
     task_class = load_task(plan.task)
     task = task_class(plan.config,
                       load_encoder(plan.model, task_class.head_for(plan.config)[0]))

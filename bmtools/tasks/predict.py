@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -165,17 +166,19 @@ def predict(records: RecordSource, model: str | PathLike[str], *, task: str = ""
 
 @torch.inference_mode()
 def run_model(task: AnyTask, model: PreTrainedModel, examples: Sequence[Example[ModelInput]],
-              batch_size: int) -> list[list[np.ndarray]]:
+              batch_size: int, rank: int = 0,
+              processes: int = 1) -> list[list[np.ndarray]]:
     """Compute the outputs of each example's inputs, in order.
 
-    Inputs of similar length share a batch. Dropout is off, and put back as it was.
+    Inputs of similar length share a batch. Dropout is off, and put back as it was. Each of several
+    processes computes some of the batches, and gets the outputs of all.
     """
     inputs = [item for example in examples for item in example.inputs]
     order = sorted(range(len(inputs)), key=lambda number: len(inputs[number]))
     was_training = model.training
     model.eval()
     found: dict[int, np.ndarray] = {}
-    for start in range(0, len(order), batch_size):
+    for start in range(rank * batch_size, len(order), processes * batch_size):
         numbers = order[start:start + batch_size]
         batch = {name: torch.from_numpy(value).to(model.device) for name, value
                  in task.collate([inputs[number] for number in numbers]).items()}
@@ -183,5 +186,9 @@ def run_model(task: AnyTask, model: PreTrainedModel, examples: Sequence[Example[
         found |= {number: task.trim(inputs[number], row)
                   for number, row in zip(numbers, rows, strict=True)}
     model.train(was_training)
+    if processes > 1:
+        from accelerate.utils import gather_object
+
+        found = dict(ChainMap(*gather_object([found])))
     outputs = iter(found[number] for number in range(len(inputs)))
     return [[next(outputs) for _ in example.inputs] for example in examples]

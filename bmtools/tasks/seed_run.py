@@ -58,10 +58,11 @@ class TaskObjective(Objective):
         self.loss_terms = {"task": LossTerm(1.0, "labels")}
         self._task = task
 
-    def forward(self, labels: Tensor, **batch: Tensor) -> dict[str, Tensor]:
-        """Sum the loss over labels that are not IGNORED."""
+    def forward(self, labels: Tensor, weight: Tensor | float = 1.0,
+                **batch: Tensor) -> dict[str, Tensor]:
+        """Sum the loss over labels that are not IGNORED, and multiply it by a weight."""
         logits = self._task.logits(self.model, batch)
-        return {"task": self._task.loss(self.model, logits, labels)}
+        return {"task": self._task.loss(self.model, logits, labels) * weight}
 
 
 class SeedRun:
@@ -185,8 +186,10 @@ class SeedRun:
         examples = self._splits[name].examples
         task = copy(self._task)
         task.config = replace(task.config, **settings)
-        found = task.score(examples, run_model(task, self.model, examples,
-                                               self._plan.finetuning.batch_size))
+        processes = self._trainer.accelerator
+        found = task.score(examples, run_model(
+            task, self.model, examples, self._plan.finetuning.batch_size,
+            processes.process_index, processes.num_processes))
         if math.isnan(found.loss):  # the last update's; those before have had a loss
             raise DivergedError(f"the loss on {setting(name)} is {found.loss}; lower "
                                 f"{setting('learning_rate')} or raise {setting('warmup_ratio')}")

@@ -242,4 +242,4 @@ def test_an_option_has_one_name_and_one_meaning() -> None:
                 assert isinstance(option.type, tuple(
                     kind if isinstance(kind, type) else type(kind) for kind in kinds)), words
     assert not OTHER_NAMES & found.keys()
-    assert found["processes"] == found["shard"] == {"pretrain", "distill"}
+    assert found["processes"] - {"finetune"} == found["shard"] == {"pretrain", "distill"}

@@ -4,9 +4,7 @@ import json
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -16,7 +14,7 @@ import torch
 from toy_models import learn_wordpiece, save_random
 
 from bmtools.corpus.split import SplitConfig, write_split
-from bmtools.errors import BmtoolsError, refuse
+from bmtools.errors import refuse
 from bmtools.io.json_files import read_manifest
 from bmtools.io.jsonl import RecordReader
 from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
@@ -181,13 +179,6 @@ def test_training_stops_when_patience_ends(
     run_finetuning(plan, {"train": records(1, 8), "dev": records(2, 2)}, lines.append)
     seed = next(line for line in lines if "best_epoch" in line)
     assert (seed["best_epoch"], seed["epochs"]) == (best, ran)
-
-
-def test_several_processes_are_refused(tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("bmtools.tasks.finetune"), "join_processes",
-                        lambda _: SimpleNamespace(num_processes=2))
-    with pytest.raises(BmtoolsError, match="one process"):
-        tune()
 
 
 def tagger(checkpoint: Path, max_length: int = 24, merge_types: str = "") -> NerTask:
