@@ -161,6 +161,17 @@ def test_correlations_may_differ_by_more_than_one(run: Run, write_lines: Write) 
     assert (found["difference"], found["interval"]) == (130, [70, 180])
 
 
+def test_comparisons_in_the_metric_that_replaces_the_papers(run: Run, write_lines: Write) -> None:
+    """BioBIT's F1 of sub-tokens is not compared by score-tasks, which compares F1 of mentions."""
+    lines = [{"model": "bio", "f1": 0.6}, {"model": "base", "f1": 0.5}, *(
+        {"compared": ["bio", "base"], "metric": metric, "difference": 0.1, "p": p_value}
+        for metric, p_value in (("f1", 0.02), ("relaxed_f1", 0.5)))]
+    path = write_lines("s.jsonl", *lines)
+    outcome = run("score-suite", f"NCBI-disease={path}", "--suite", "biobit", "--published", "none")
+    [found] = [one for one in outcome.records if "compared" in one]
+    assert (found["set"], found["metric"], found["p"]) == ("NCBI-disease", "f1", 0.02)
+
+
 def test_a_metric_in_place_of_the_papers_is_named(run: Run, write_lines: Write) -> None:
     path = write_lines("s.jsonl", line("BC2GM", 0.8), {
         "model": "tokens", "set": "BC2GM", "test_f1": finetuned("f1", 0.7)["test_f1"],

@@ -172,14 +172,13 @@ def _comparison(line: JsonMapping, one: SuiteSet, place: str) -> JsonObject:
 def _read_results(suite: Suite, results: Sequence[str],
                   name: str | None) -> tuple[dict[str, _Model], list[JsonObject]]:
     models: dict[str, _Model] = {}
-    comparisons: list[JsonObject] = []
+    compared: list[tuple[SuiteSet, JsonMapping, str]] = []
     for result in results:
         given, path = split_set(suite, result)
         for place, line in _result_lines(path):
             one = _set_of(suite, line.get("set", given), path, place)
             if "compared" in line:
-                if line.get("metric") in (one.metrics[0], _SAME.get(one.metrics[0], "")):
-                    comparisons.append(_comparison(line, one, place))
+                compared.append((one, line, place))
                 continue
             model = name or str(line.get("seed_of", line["model"]))
             found = {one.row(metric): score for metric in one.metrics
@@ -198,10 +197,24 @@ def _read_results(suite: Suite, results: Sequence[str],
                 warnings.warn(BmtoolsWarning(
                     f"{place}: found a test set of {size:,} for {one.name}, expected {one.test:,} "
                     "as in the paper; scores on other test sets are not comparable"), stacklevel=2)
+    comparisons = [*_comparisons(compared)]
     if not models:
         refuse_empty([split_set(suite, one)[1] for one in results],
                      what="scores by score-tasks or finetune")
     return models, comparisons
+
+
+def _comparisons(compared: Sequence[tuple[SuiteSet, JsonMapping, str]]) -> Iterator[JsonObject]:
+    """Take comparisons in the main metric of their set, or else in the one that replaces it."""
+    in_main = {one.name for one, line, _ in compared if line.get("metric") in _main_names(one)}
+    for one, line, place in compared:
+        names = _main_names(one) if one.name in in_main else (one.fallback,)
+        if line.get("metric") in names:
+            yield _comparison(line, one, place)
+
+
+def _main_names(one: SuiteSet) -> tuple[str, str]:
+    return one.metrics[0], _SAME.get(one.metrics[0], one.metrics[0])
 
 
 def split_set(suite: Suite, result: str) -> tuple[str, str]:
