@@ -27,7 +27,7 @@ _KEYS = """
     schedule warmup_ratio warmup_steps decay_ratio min_lr_ratio optimizer weight_decay
     adam_beta1 adam_beta2 adam_epsilon max_grad_norm dropout tf32 compile
     activation_checkpointing deterministic layer_decay mixout mixout_scope mixout_gradient l2_sp
-    frozen_layers dev_fold head_layers head_size head_dropout label_pieces
+    frozen_layers dev_fold decay_to_best head_layers head_size head_dropout label_pieces
     overlapping oversampling max_answer_tokens whole_words no_relation_label
     placeholders pooling
     null_score_diff_threshold key_variable answer_tokens

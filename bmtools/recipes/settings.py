@@ -88,6 +88,11 @@ class LearningRateConfig(Settings, title="Learning rate over a phase"):
                              f"{warmup:g} and {self.decay_ratio:g}, expected shares that add up "
                              "to 1 at most in a wsd schedule")
 
+    @property
+    def depends_on_length(self) -> bool:
+        """Whether the learning rate of a step depends on the number of all steps."""
+        return self.schedule != "constant" or bool(self.warmup_ratio and not self.warmup_steps)
+
 
 class PhaseLengthConfig(Settings, title="Length of a phase"):
     """Length of a phase: in steps, else in tokens, else in epochs."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
+import math
 import statistics
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from copy import copy
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -56,7 +58,7 @@ from bmtools.training.distributed import (
 from bmtools.training.metrics import DivergedError
 from bmtools.vocab.unknown_tokens import warn_of_unknown_tokens
 
-SEEDS, FOLDS = "seeds.jsonl", "folds.jsonl"
+SEEDS, FOLDS, GRID = "seeds.jsonl", "folds.jsonl", "grid.toml"
 _PARTS = (TRAIN, DEV, TEST)
 _DIGITS = 6
 _CONFIDENCE = 0.95
@@ -212,6 +214,9 @@ def _write(runs: Runs, sources: Sources, started: float) -> Report:
     model = task.finish(trained_model(task, best))
     with new_directory(plan.output, plan.overwrite) as partial:
         (partial / SEEDS).write_bytes(encode_lines(runs.lines))
+        if runs.values:  # JSON's values are TOML's
+            (partial / GRID).write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value
+                                                in runs.values.items()), encoding="utf-8")
         write_checkpoint_files(partial, model, task.checkpoint.tokenizer,
                                _manifest(runs, sources, summary, started))
     return summary
@@ -343,7 +348,7 @@ def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]], repo
     Returns:
         the runs of the best combination.
     """
-    plans = list(grid_plans(plan))
+    plans = [*grid_plans(plan)]
     processes = join_processes(plan.optimization)
     if is_sharded(processes):
         raise BmtoolsError("fine-tuning does not shard weights; leave out --use_fsdp")
@@ -362,12 +367,28 @@ def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]], repo
     # The encoder's weights, those of a seed's best evaluation, and of the best seed before it.
     check_room(plan.output, task.checkpoint.model, copies=3)
     task.checkpoint = offload(task.checkpoint, plan.output)
+    chosen = _best_runs([(values, replace(one, optimization=replace(
+        one.optimization, precision=optimization.precision))) for values, one in plans],
+        task, splits, stops, report)
+    if shorter := [*_shortened(chosen)]:
+        with suppress(DivergedError):
+            chosen = max(chosen, _best_runs(shorter, task, splits, stops, report),
+                         key=lambda runs: runs.rank)
+    return chosen
+
+
+def _best_runs(plans: Iterable[tuple[Mapping[str, object], FinetunePlan]], task: AnyTask,
+               splits: Mapping[str, AnySplit], stops: Mapping[int, Stop] | None,
+               report: Reporter) -> Runs:
+    """Train with each combination of settings, report on each, and return the best runs.
+
+    Raises:
+        DivergedError: all runs diverged.
+    """
     chosen: Runs | None = None
-    for values, one in plans:
-        one = replace(one, optimization=replace(
-            one.optimization, precision=optimization.precision))
+    for values, plan in plans:
         try:
-            runs = _run_seeds(one, task, splits, values, stops, report)
+            runs = _run_seeds(plan, task, splits, values, stops, report)
             scores = {f"dev_{task.metric}": summarize(runs.dev_scores, task.metric),
                       **_lost(runs)} if values else {}
             if chosen is None or runs.rank > chosen.rank:
@@ -380,6 +401,20 @@ def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]], repo
     if chosen is None:
         raise error
     return chosen
+
+
+def _shortened(runs: Runs) -> Iterator[tuple[Mapping[str, object], FinetunePlan]]:
+    """Yield the plan whose learning rate decays to its end in the epoch that was best in the runs.
+
+    Source: Goodfellow et al. 2016 (Deep Learning), algorithm 7.2: early stopping determines how
+    long to train, then training starts again for so long.
+    """
+    settings = runs.plan.finetuning
+    epochs = math.ceil(statistics.median(at["epoch"] for at, _ in runs.stops.values()))
+    if settings.decay_to_best and runs.dev_scores and epochs < settings.epochs \
+            and runs.plan.schedule.depends_on_length:
+        yield ({**runs.values, "epochs": epochs},
+               replace(runs.plan, finetuning=replace(settings, epochs=epochs)))
 
 
 def _read(task: AnyTask, sources: Mapping[str, Iterable[Record]], reject: Reject,

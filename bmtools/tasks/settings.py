@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from bmtools.errors import LAST_SEED, BmtoolsError, did_you_mean, require, setting
 from bmtools.io.step import Step
@@ -253,11 +253,15 @@ class FinetuneConfig(Settings, title="Length and number of fine-tuning runs"):
     patience: int = option(
         3, "Evaluations without a better score on the development set after which a run ends.",
         least=1)
+    decay_to_best: bool = option(
+        False, "If the best epochs come before the last, train all seeds again for their median "
+               "number of epochs, so that the learning rate decays to its end there. The better "
+               "runs on the development set are kept.")
     batch_size: int = option(16, "Inputs a step.", least=1)
     grid: str = option(
         "", "Settings to try, each with all seeds; the best mean on the development set is kept. "
             'Such as "batch-size=16,32 learning-rate=1e-5,3e-5", or blurb or bioptimus for those '
-            "that a paper tried.", metavar="NAME=X,...")
+            'that a paper tried, also with changes: "blurb epochs=20".', metavar="NAME=X,...")
     dev_fold: int | None = option(
         None, "Number of the fold whose test part chooses epoch and grid settings for all others, "
               "whose dev parts are learned; by default each fold's dev part chooses its own.")
@@ -385,21 +389,23 @@ class TaskScoresConfig(Settings, title="Predictions"):
               "was trained.")
 
 
-# Gu et al. 2021 (BLURB), section 6.2; Pavlova and Makhlouf 2023 (BIOptimus), table 9. Their numbers
-# of epochs are what the development set chooses here.
-NAMED = {"blurb": "learning_rate=1e-5,3e-5,5e-5 batch_size=16,32",
+# Gu et al. 2021 (BLURB), section 6.2, with five of its 2 to 60 epochs; Pavlova and Makhlouf 2023
+# (BIOptimus), table 9, whose 5 to 11 epochs are what the development set chooses here.
+NAMED = {"blurb": "learning_rate=1e-5,3e-5,5e-5 batch_size=16,32 epochs=2,5,10,20,60",
          "bioptimus": "learning_rate=1e-5,2e-5 batch_size=4,8,16"}
 
 # The task reads the data, and chooses the kind of head, by its other settings.
 _OF_SEEDS = frozenset({"loss", "class_weights", "oversampling", "head_layers", "head_size",
                        "head_dropout"})
-_OF_ALL_RUNS = frozenset({"dev_fold", "grid", "precision", "seed", "seed_list", "seeds", "tf32"})
+_OF_ALL_RUNS = frozenset({"decay_to_best", "dev_fold", "grid", "precision", "seed", "seed_list",
+                          "seeds", "tf32"})
 
 
 def grid_plans(plan: FinetunePlan) -> Iterator[tuple[JsonObject, FinetunePlan]]:
     """Yield every combination of a plan's grid: its settings, and the plan with them.
 
-    Without a grid that is the plan itself.
+    Without a grid that is the plan itself. If the learning rate does not depend on the number of
+    epochs, the longest run contains the shorter ones, which are left out.
 
     Raises:
         BmtoolsError: an unknown setting, a value that cannot be read, or a value out of range.
@@ -407,8 +413,9 @@ def grid_plans(plan: FinetunePlan) -> Iterator[tuple[JsonObject, FinetunePlan]]:
     known = {field.name: part for part in ("config", *PLAN_PARTS)
              for field in fields(getattr(plan, part))
              if (part != "config" or field.name in _OF_SEEDS) and field.name not in _OF_ALL_RUNS}
-    axes: dict[str, list[object]] = {}
-    for axis in NAMED.get(plan.finetuning.grid, plan.finetuning.grid).split():
+    axes: dict[str, list[Any]] = {}
+    words = (NAMED.get(word, word) for word in plan.finetuning.grid.split())
+    for axis in " ".join(words).split():
         name, equals, values = axis.partition("=")
         name = name.replace("-", "_")
         if not equals or name not in known:
@@ -422,6 +429,7 @@ def grid_plans(plan: FinetunePlan) -> Iterator[tuple[JsonObject, FinetunePlan]]:
         except ValueError as error:
             raise BmtoolsError(f"{setting('grid')}: found {axis!r}, expected values of {name} such "
                                f"as {own}") from error
+    longest = max(axes.get("epochs", []), default=None)
     for combination in itertools.product(*axes.values()):
         chosen, changed = dict(zip(axes, combination, strict=True)), plan
         try:
@@ -430,4 +438,5 @@ def grid_plans(plan: FinetunePlan) -> Iterator[tuple[JsonObject, FinetunePlan]]:
                 changed = replace(changed, **{known[name]: part})
         except ValueError as error:
             raise BmtoolsError(f"{setting('grid')}: {error}") from error
-        yield chosen, changed
+        if changed.schedule.depends_on_length or chosen.get("epochs") in (None, longest):
+            yield chosen, changed

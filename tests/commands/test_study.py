@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -262,6 +264,46 @@ def test_a_killed_run_is_resumed(run: Run, study: Any, tiny_tokenizer: Path, sig
     resumed, whole = (load_file(Path(folder, "model/model.safetensors"))
                       for folder in ("out", "whole"))
     assert all((resumed[name] == whole[name]).all() for name in whole)
+
+
+SHARED = """
+[values]
+tuning = "--train notes.jsonl --dev notes.jsonl --seeds 1 --epochs 1 --max-length 16"
+[axes]
+model = ["one", "two"]
+[[steps]]
+name = "grid"
+run = """ + '''"""bmtools finetune classification --model one {*tuning}
+    --grid "learning_rate=2e-3,1e-9 head_size=32 loss=dice" --head mlp -o {output}"""''' + """
+output = "grid"
+[[steps]]
+name = "finetune"
+each = ["model"]
+run = '''bmtools finetune classification --model {model} {*tuning} --head mlp
+    --config {grid}/grid.toml -o {output}'''
+output = "tuned/{model}"
+"""
+
+
+def test_models_share_the_settings_that_a_grid_chose(run: Run, tmp_path: Path,
+                                                     monkeypatch: pytest.MonkeyPatch,
+                                                     tiny_checkpoint: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "study.toml").write_text(SHARED)
+    (tmp_path / "notes.jsonl").write_text("".join(json.dumps(
+        {"id": str(number), "text": "il cuore" if number % 2 else "due febbri",
+         "label": str(number % 2)}) + "\n" for number in range(8)))
+    for name in ("one", "two"):
+        shutil.copytree(tiny_checkpoint, tmp_path / name)
+    outcome = run("study", "study.toml", "-o", "out")
+    assert outcome.code == 0, outcome.err
+    summary = json.loads(Path("out/grid/bmtools.json").read_text())["results"]["grid"]
+    assert summary["head_size"] == 32 and summary["loss"] == "dice"
+    assert tomllib.loads(Path("out/grid/grid.toml").read_text()) == summary
+    for name in ("one", "two"):
+        settings = json.loads(Path(f"out/tuned/{name}/bmtools.json").read_text())["settings"]
+        assert {key: settings[key] for key in summary} == summary
+    assert run("study", "study.toml", "-o", "out").out == ""
 
 
 @pytest.mark.parametrize("name", study_names())

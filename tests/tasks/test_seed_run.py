@@ -90,6 +90,32 @@ def test_seeds_are_listed_and_a_grid_keeps_what_is_best(tuned, tmp_path: Path) -
     assert [line["seed"] for line in seeds] == [5, 3]
     settings = json.loads((tmp_path / "tuned" / "bmtools.json").read_text())["settings"]
     assert settings["learning_rate"] == 3e-3
+    assert (tmp_path / "tuned" / "grid.toml").read_text() == "learning_rate = 0.003\n"
+
+
+def test_a_constant_run_begins_as_a_shorter_one(tuned) -> None:
+    settings = {"schedule": "constant", "warmup_ratio": 0.0, "patience": 9}
+    short, long = ([line for line in tuned(str(epochs), epochs=epochs, **settings)[1]
+                    if "dev_loss" in line] for epochs in (2, 4))
+    assert [{**line, "of": 4} for line in short] == long[:2] and len(long) == 4
+
+
+@pytest.mark.parametrize(("shorter", "best"), [((0.1, 0.6), {"epochs": 2}), ((0.1, 0.4), None)])
+def test_runs_decay_to_the_epoch_that_was_best(tuned, monkeypatch: pytest.MonkeyPatch,
+                                               shorter: tuple[float, ...], best: object) -> None:
+    scores = iter((0.2, 0.5, 0.4, 0.3, 0.2, *shorter))
+    evaluate = SeedRun._evaluate
+
+    def scored(self: SeedRun, *args: Any) -> Any:
+        found = evaluate(self, *args)
+        found.scores["accuracy"] = next(scores)
+        return found
+
+    monkeypatch.setattr(SeedRun, "_evaluate", scored)
+    _, lines = tuned(epochs=9, patience=3, decay_to_best=True)
+    assert [line["of"] for line in lines if "dev_loss" in line] == [9] * 5 + [2] * 2
+    assert lines[-1].get("grid") == best
+    assert lines[-1]["dev_accuracy"]["mean"] == max(0.5, *shorter)
 
 
 # Divergence

@@ -71,8 +71,19 @@ def test_every_combination_once_and_the_rest_as_it_was() -> None:
 
 
 def test_papers_grids() -> None:
-    assert len(list(grid_plans(plan("blurb")))) == 6
+    blurb = [one.finetuning.epochs for _, one in grid_plans(plan("blurb"))]
+    assert len(blurb) == 30 and (min(blurb), max(blurb)) == (2, 60)
+    assert [one.finetuning.epochs for _, one in grid_plans(plan("blurb epochs=7"))] == [7] * 6
     assert {one.finetuning.batch_size for _, one in grid_plans(plan("bioptimus"))} == {4, 8, 16}
+
+
+@pytest.mark.parametrize(("words", "epochs"), [
+    ("schedule=linear", [2, 4]), ("schedule=constant", [2, 4]), ("schedule=wsd", [2, 4]),
+    ("schedule=constant warmup_ratio=0", [4]), ("schedule=constant warmup_steps=9", [4]),
+    ("schedule=constant,cosine warmup_ratio=0", [4, 2, 4])])
+def test_a_run_that_contains_shorter_ones_is_trained_once(words: str, epochs: list[int]) -> None:
+    found = grid_plans(plan(f"{words} epochs=2,4"))
+    assert [one.finetuning.epochs for _, one in found] == epochs
 
 
 @pytest.mark.parametrize(("grid", "told"), [
