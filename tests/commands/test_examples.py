@@ -32,6 +32,8 @@ from bmtools.io.jsonl import RecordReader
 CITATION = ("<PubmedArticle><MedlineCitation><PMID>{}</PMID><Article><Abstract><AbstractText>{}"
             "</AbstractText></Abstract></Article></MedlineCitation></PubmedArticle>")
 DDI = '<document id="d"><sentence id="d.s0" text="One."/></document>'
+XMI = ('<xmi:XMI xmlns:xmi="http://www.omg.org/XMI" xmlns:cas="http:///uima/cas.ecore">'
+       '<cas:Sofa xmi:id="1" sofaString="Nessun dolore. Febbre."/></xmi:XMI>')
 STUDY = """[axes]
 seed = [0, 1]
 [[steps]]
@@ -153,7 +155,8 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
             ("concepts.txt", "1\t0\t2\tDF\tCHEMICALENTITY\tD1\n"), ("related.txt", ""),
             ("pubtator.txt", "1|t|On DF.\n1|a|DF.\n1\t3\t5\tDF\tChemical\tD1\n"),
             ("i2b2.xml", "<deIdi2b2><TEXT>DF.</TEXT></deIdi2b2>"),
-            ("mentions.txt", "a\t3\t8\tcuore\tORGAN\n"), ("curated.json", json.dumps(CURATED))):
+            ("case.xmi", XMI), ("mentions.txt", "a\t3\t8\tcuore\tORGAN\n"),
+            ("curated.json", json.dumps(CURATED))):
         (folder / name).write_text(content, encoding="utf-8")
     tokenize(RecordReader([str(folder / "corpus.jsonl")]), load_tokenizer(vocabulary),
              folder / "shards")

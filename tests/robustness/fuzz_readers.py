@@ -95,8 +95,17 @@ lungs.</p></caption></fig> Then</p><list><list-item><p>one &beta;</p></list-item
 Deep</title><p>End.</p></sec></sec><p>Last.</p></body><back><ack><p>Thanks.</p></ack><ref-list><ref>
 Orr</ref></ref-list></back></article>
 """
+_XMI = """<xmi:XMI xmlns:xmi="http://www.omg.org/XMI" xmlns:cas="http:///uima/cas.ecore"
+ xmlns:custom="http:///webanno/custom.ecore">
+<custom:METADATA xmi:id="2" sofa="9" begin="0" end="0" docLicense="CC BY" docLanguage="it"/>
+<custom:EVENT xmi:id="6" sofa="9" begin="3" end="7" polarity="POS" TLINK="11"/>
+<custom:CLINENTITY xmi:id="7" sofa="9" begin="3" end="7" entityID="C0004096"/>
+<custom:EVENTTLINKLink xmi:id="11" role="OVERLAP" target="7"/>
+<cas:Sofa xmi:id="9" sofaNum="1" sofaString="Ha asma."/></xmi:XMI>
+"""
 _FILES = {
     "article.nxml": _JATS,
+    "case.xmi": _XMI,
     "i2b2.xml": _DEID,
     "marked.jsonl": '{"text": "<< DF >> blocks [[ sigma-1 ]]", "label": "INHIBITOR"}\n',
     "brat/1.txt": "A with B drug.\n",
@@ -178,6 +187,7 @@ READERS = (
     *(Reader(f"brat/1.{ending}", "import brat brat", weight=.5) for ending in ("ann", "txt")),
     Reader("pubtator.txt", "import pubtator pubtator.txt"),
     Reader("i2b2.xml", "import i2b2-xml i2b2.xml"),
+    Reader("case.xmi", "import xmi case.xmi", weight=.5),
     *(Reader(f"2010/1.{ending}", "import i2b2-2010 2010", weight=.5) for ending in ("con", "rel")),
     Reader("annotated.jsonl", "export conll annotated.jsonl", weight=.2),
     Reader("nli.jsonl", "import nli nli.jsonl"),

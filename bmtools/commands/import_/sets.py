@@ -289,3 +289,14 @@ def table() -> None:
 
     Other columns go to meta. Tabs, commas or semicolons are found in the first line.
     """
+
+
+@_reads("formats.sets.xmi:xmi_records", "UIMA's XMI", "case.xmi --lang it -o cases.jsonl",
+        "case.xmi --rejects lost.jsonl", folders=True)
+def xmi() -> None:
+    """UIMA's XMI of WebAnno, as E3C is published, one record for every file.
+
+    The type of an entity is the name of its layer, such as CLINENTITY, EVENT or TIMEX3. Its
+    features are in attributes, its concept in identifier. Links between annotations become
+    relations.
+    """
