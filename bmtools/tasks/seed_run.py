@@ -33,7 +33,7 @@ from bmtools.tasks.settings import FinetunePlan, LabelConfig
 from bmtools.tasks.task import DEV, TEST, TRAIN, AnySplit, AnyTask, Evaluation
 from bmtools.training.layers import freeze, frozen_names
 from bmtools.training.loop import Trainer
-from bmtools.training.metrics import DivergedError
+from bmtools.training.metrics import DivergedError, StepResult
 from bmtools.training.objectives import LossTerm, Objective
 from bmtools.training.regularization import copy_initial_weights, hooks_towards
 
@@ -165,22 +165,23 @@ class SeedRun:
         seeds = settings.seed_numbers(self._plan.optimization.seed)
         per_epoch = self._steps // settings.epochs
         every = settings.eval_steps or per_epoch
-        losses: list[float] = []
+        done: list[StepResult] = []
         tokens_seen = 0
         for step in self._trainer.run(self._batches):
-            losses.append(step.losses["loss"])
+            done.append(step)
             tokens_seen += step.counts["tokens"]
             self._decay *= 1 - step.learning_rate * self._plan.optimization.weight_decay
             epoch, batch = divmod(step.number - 1, per_epoch)
             set_status(f"seed {seeds.index(self._seed) + 1} of {len(seeds)}, epoch {epoch + 1} of "
                        f"{settings.epochs}", batch + 1, per_epoch, "batches",
-                       loss=losses[-1], tokens=tokens_seen)
+                       **self._trainer.losses, tokens=tokens_seen)
             if step.number % every and step.number != self._steps:
                 continue
             at: dict[str, float] = {"epoch": step.number // per_epoch} if every == per_epoch else \
                 {"epoch": round(step.number / per_epoch, 2), "step": step.number}
-            yield at, round(statistics.fmean(losses), _DIGITS), tokens_seen
-            losses = []
+            yield at, round(statistics.fmean(one.losses["loss"] for one in done),
+                            _DIGITS), tokens_seen
+            done = []
 
     def _evaluate(self, name: str, settings: JsonObject) -> Evaluation:
         examples = self._splits[name].examples

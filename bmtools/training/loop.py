@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,7 +22,7 @@ from bmtools.errors import BmtoolsError, setting
 from bmtools.models.memory import HeapTrimmer
 from bmtools.training.distributed import is_sharded, shard
 from bmtools.training.layers import encoder_layers
-from bmtools.training.metrics import DivergedError, StepResult
+from bmtools.training.metrics import DivergedError, Figures, StepResult
 from bmtools.training.optimizers import make_optimizer, parameter_groups
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ class Trainer:
         self.accelerator = accelerator
         self.objective = objective
         self._hooks = hooks or LoopHooks()
-        self._stop = False
+        self._stop = self._agreed_to_stop = False
+        self.losses: dict[str, float] = {}
         self._heap_trimmer = HeapTrimmer()
         self._sharded = is_sharded(accelerator)
         model = objective.model
@@ -96,11 +98,15 @@ class Trainer:
         self._pads = settings.compile or accelerator.device.type == "cuda"
         if settings.compile:
             compile_layers(model)
+        # Then the host need not see that all is finite before it asks for the update.
+        self._skips_on_device = accelerator.device.type == "cuda" and not self._sharded \
+            and settings.optimizer == "adamw" and accelerator.scaler is None
 
     def run(self, batches: Batches, first: int = 0) -> Generator[StepResult, None, None]:
         """Train from step `first`, counted from 0, and yield after each update.
 
-        The next batch is made in a thread while the present one is trained on.
+        The next batch is made in a thread while the present one is trained on. A GPU is given a
+        step before the figures of the step before are read, so that it never waits for the host.
         """
         rank, world_size = self.accelerator.process_index, self.accelerator.num_processes
 
@@ -116,8 +122,15 @@ class Trainer:
 
         prefetcher = Prefetcher(
             lambda number: prepared(batches.batch(number, rank, world_size)), 1, self.steps)
+        before = None
         for number in range(first, self.steps):
-            yield self.step(number, prefetcher.get(number))
+            step = self.step(number, prefetcher.get(number))
+            if before:
+                before.figures()
+            yield step
+            before = step
+        if before:
+            before.figures()
 
     def step(self, number: int, batch: RankBatch) -> StepResult:
         """Update once.
@@ -127,7 +140,8 @@ class Trainer:
             batch: this process's part of it.
 
         Raises:
-            DivergedError: the loss or a gradient is not finite; the weights stay as they were.
+            DivergedError: the loss or a gradient is not finite; the weights stay as they were. On a
+                GPU the figures of the result raise it.
             BmtoolsError: out of memory.
         """
         self._module.train()
@@ -145,21 +159,23 @@ class Trainer:
                                                      self.settings.max_grad_norm)
         if isinstance(norm, DTensor):
             norm = norm.full_tensor()
-        means = [*map(self._mean_losses, sums, counts)]
-        norm = float(norm)
-        for losses, _ in means:
-            _require_finite(number, "loss", losses["loss"])
-        if self.accelerator.scaler:
-            norm = norm if math.isfinite(norm) else 0.0  # the scaler skips such an update
+        computed = [self._reduced(one, norm) for one in sums]
+        results = [
+            StepResult(number + 1, self._figures(number, numbers, own), learning_rate, own,
+                       self._agreed_to_stop, one.following)
+            for numbers, own, one in zip(computed, counts, batches, strict=True)]
+        if self._skips_on_device:
+            finite = torch.isfinite(torch.stack(computed)).all()
+            self.optimizer.optimizer.found_inf = finite.logical_not().float()
         else:
-            _require_finite(number, "norm of the gradients", norm)
+            for one in results:
+                one.figures()
+            results = [replace(one, stop=self._agreed_to_stop) for one in results]
         self.optimizer.step()
         self.optimizer.zero_grad()
         if self.accelerator.device.type == "cpu":
             self._heap_trimmer.trim()
-        result, *replayed = [
-            StepResult(number + 1, losses, learning_rate, own, norm, stop, one.following)
-            for (losses, stop), own, one in zip(means, counts, batches, strict=True)]
+        result, *replayed = results
         return replace(result, replayed=replayed[0]) if replayed else result
 
     def _sum_counts(self, counts: Mapping[str, int]) -> dict[str, int]:
@@ -230,19 +246,42 @@ class Trainer:
                 sums.append(total)
         return sums
 
-    def _mean_losses(self, sums: Tensor,
-                     counts: Mapping[str, int]) -> tuple[dict[str, float], bool]:
-        """Divide sums over all processes by the whole batch's counts. Waits for the device."""
+    def _reduced(self, sums: Tensor, norm: Tensor) -> Tensor:
+        """Add up sums and requests to stop over processes; the norm of the gradients is last."""
         flag = torch.tensor([float(self._stop)], device=sums.device)
-        *total, stop = self.accelerator.reduce(torch.cat([sums, flag]), "sum").tolist()
+        total = self.accelerator.reduce(torch.cat([sums, flag]), "sum")
+        return torch.cat([total, norm.detach().to(total).reshape(1)])
+
+    def _figures(self, number: int, computed: Tensor,
+                 counts: Mapping[str, int]) -> Callable[[], Figures]:
+        """Begin to copy what `_reduced` returns; return the function that waits and reads it."""
         terms = self.objective.loss_terms
         per = {**{name: term.per for name, term in terms.items()}, **self.objective.metrics}
-        means = {name: value / max(counts[per[name]], 1)
-                 for name, value in zip(per, total, strict=True)}
-        loss = sum(term.weight * means[name] for name, term in terms.items())
-        if len(terms) == 1:
-            means.pop(next(iter(terms)))
-        return {"loss": loss, **means}, stop > 0
+        copied, event = computed.to("cpu", non_blocking=True), None
+        if computed.is_cuda:
+            event = torch.cuda.Event()
+            event.record()
+
+        @cache
+        def read() -> Figures:
+            if event:
+                event.synchronize()
+            *total, stop, norm = copied.tolist()
+            means = {name: value / max(counts[per[name]], 1)
+                     for name, value in zip(per, total, strict=True)}
+            loss = sum(term.weight * means[name] for name, term in terms.items())
+            _require_finite(number, "loss", loss)
+            if self.accelerator.scaler:
+                norm = norm if math.isfinite(norm) else 0.0  # the scaler skips such an update
+            else:
+                _require_finite(number, "norm of the gradients", norm)
+            if len(terms) == 1:
+                means.pop(next(iter(terms)))
+            self._agreed_to_stop = stop > 0
+            self.losses = {"loss": loss, **means}
+            return Figures(self.losses, norm)
+
+        return read
 
 
 @contextmanager

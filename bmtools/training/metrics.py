@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from accelerate import Accelerator
@@ -26,29 +26,46 @@ _DIGITS = 6
 
 
 @dataclass(frozen=True)
+class Figures:
+    """What a device has computed in an update.
+
+    Args:
+        losses: means in nats: `loss`, the weighted sum that was minimised, then its terms and
+            other metrics.
+        gradient_norm: before clipping; 0 where the loss scaler of fp16 skipped the update.
+    """
+
+    losses: dict[str, float]
+    gradient_norm: float = 0.0
+
+
+@dataclass(frozen=True)
 class StepResult:
-    """Losses and counts of one update.
+    """One update.
 
     Args:
         number: of the step, from 1.
-        losses: means in nats: `loss`, the weighted sum that was minimised, then its terms and
-            other metrics.
+        figures: returns losses and gradients; may wait for the device, and raises DivergedError
+            for those that are not finite.
         learning_rate: of this update.
         counts: of the whole batch, over all processes.
-        gradient_norm: before clipping; 0 where the loss scaler of fp16 skipped the update.
         stop: some process was asked to stop.
         following: where a resumed run enters the text after it.
         replayed: of the batch of earlier text whose gradients are part of the update, if any.
     """
 
     number: int
-    losses: dict[str, float]
+    figures: Callable[[], Figures]
     learning_rate: float
     counts: dict[str, int]
-    gradient_norm: float = 0.0
     stop: bool = False
     following: StreamPosition | None = None
     replayed: StepResult | None = None
+
+    @property
+    def losses(self) -> dict[str, float]:
+        """Losses of `figures`."""
+        return self.figures().losses
 
 
 @dataclass
@@ -143,19 +160,32 @@ class Reporter:
         self._speed = speed
         self._reported = progress.tokens_seen, progress.wall_seconds
         self._began = progress.step, progress.wall_seconds
+        self._last: StepResult | None = None
 
-    def account(self, step: StepResult, phase_step: PhaseStep) -> JsonObject | None:
-        """Add a step; return a line at a phase's end and every few steps."""
-        progress = self._progress
-        progress.step = step.number
-        progress.tokens_seen += step.counts["tokens"]
-        values = {**step.losses, **step.counts, "steps": 1, "gradient_norm": step.gradient_norm}
+    def settle(self) -> None:
+        """Add the last step to the sums, which waits for the device."""
+        if self._last is None:
+            return
+        step, self._last = self._last, None
+        pending, found = self._progress.pending, step.figures()
+        values = {**found.losses, **step.counts, "steps": 1, "gradient_norm": found.gradient_norm}
         if step.replayed:
             values |= {"replayed": 1, "replay_loss": step.replayed.losses["loss"]}
         for name, value in values.items():
-            progress.pending[name] = progress.pending.get(name, 0) + value
+            pending[name] = pending.get(name, 0) + value
+
+    def account(self, step: StepResult, phase_step: PhaseStep) -> JsonObject | None:
+        """Take a step; return a line at a phase's end and every few steps.
+
+        Other steps join the sums with the next one, when the device has computed them.
+        """
+        self.settle()
+        progress, self._last = self._progress, step
+        progress.step = step.number
+        progress.tokens_seen += step.counts["tokens"]
         if step.number % self._every and not phase_step.is_last:
             return None
+        self.settle()
         sums, progress.pending = progress.pending, {}
         line: JsonObject = {"step": step.number, "of": self._steps,
                             "phase": phase_step.phase.name}

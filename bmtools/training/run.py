@@ -54,7 +54,6 @@ from bmtools.training.loop import Trainer, memory_errors
 from bmtools.training.metrics import (
     DivergedError,
     Reporter,
-    StepResult,
     speed_of,
 )
 from bmtools.training.microbatch import fit_micro_batches, require_memory
@@ -292,14 +291,15 @@ class Run:
                                     if result and result.following}
                 progress.wall_seconds = time.monotonic() - self._began
                 line = reporter.account(step, self._phase_step)
-                self._set_status(step)
+                self._set_status()
                 if line:
                     yield line
-                yield from self._save(step.number)
+                yield from self._save(step.number, reporter)
                 if time.monotonic() >= deadline:
                     self.trainer.request_stop()
                 if step.stop and step.number < self.schedule.steps:
                     set_status("saving a state")
+                    reporter.settle()
                     self._checkpointer.save(self._positions)
                     yield {"stopped": step.number, "of": self.schedule.steps,
                            "state": str(runs_directory(self._plan.output)),
@@ -316,11 +316,11 @@ class Run:
             raise BmtoolsError(f"{error}; {self._checkpointer.way_back()}") from error
         yield describe(str(self._plan.output), written) if written else {}
 
-    def _set_status(self, step: StepResult | None = None) -> None:
+    def _set_status(self) -> None:
         phases, now = self.schedule.phases, self._phase_step
         activity = "training" if len(phases) == 1 else \
             f"training, phase {now.phase_number + 1} of {len(phases)}: {now.phase.name}"
-        figures = {name: value for name, value in (step.losses if step else {}).items()
+        figures = {name: value for name, value in self.trainer.losses.items()
                    if name == "loss" or name.endswith("accuracy")}
         set_status(activity, self._progress.step, self.schedule.steps, "steps", **figures,
                    tokens=self._progress.tokens_seen)
@@ -333,7 +333,7 @@ class Run:
         model = self._objective.model
         self._frozen_weights = freeze(model, frozen_names(model, phase_step.phase.freeze))
 
-    def _save(self, number: int) -> Iterator[JsonObject]:
+    def _save(self, number: int, reporter: Reporter) -> Iterator[JsonObject]:
         """Evaluate after a step and write checkpoints and states, each where it is due."""
         reporting, phase_step, checkpointer = \
             self._plan.reporting, self._phase_step, self._checkpointer
@@ -351,6 +351,7 @@ class Run:
             checkpointer.keep(f"step-{number:08d}")
         if reporting.save_steps and number % reporting.save_steps == 0 \
                 and number != self.schedule.steps:
+            reporter.settle()
             checkpointer.save(self._positions)
 
     def _first_scores(self) -> Iterator[JsonObject]:

@@ -57,7 +57,7 @@ def test_a_step_is_adamw_s(model: Any, toy: Any, toy_phase: Any) -> None:
     norm = torch.nn.utils.get_total_norm([p.grad for p in twin.parameters() if p.grad is not None])
     optimizer.step()
     assert step.losses["loss"] == pytest.approx(loss.item(), rel=1e-5)
-    assert step.gradient_norm == pytest.approx(float(norm), rel=1e-4)
+    assert step.figures().gradient_norm == pytest.approx(float(norm), rel=1e-4)
     for ours, theirs in zip(model.parameters(), twin.parameters(), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
 
@@ -95,7 +95,7 @@ def test_a_loss_scaler_skips_a_gradient_that_is_no_number(model: Any, toy: Any,
         found.append(step)
         states.append(copy.deepcopy(model.state_dict()))
     assert [step.number for step in found] == [1, 2, 3, 4]
-    assert found[1].gradient_norm == 0.0 < found[0].gradient_norm
+    assert found[1].figures().gradient_norm == 0.0 < found[0].figures().gradient_norm
     name = "bert.encoder.layer.0.output.dense.weight"
     assert torch.equal(states[0][name], states[1][name])
     assert not torch.equal(states[1][name], states[2][name])
@@ -110,3 +110,39 @@ def test_weights_that_are_no_numbers_are_refused(model: Any) -> None:
         model.bert.embeddings.LayerNorm.weight[3] = float("inf")
     with pytest.raises(DivergedError, match="a weight is not finite; lower learning_rate"):
         trainer.require_finite_weights()
+
+
+class WaitsForNothing(Trainer):
+    """A trainer that works as on a GPU: an update begins before its figures are read."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._skips_on_device = True
+
+
+def test_figures_that_are_read_a_step_late_change_nothing(model: Any, toy: Any,
+                                                          toy_phase: Any) -> None:
+    found = []
+    for kind in (Trainer, WaitsForNothing):
+        trained = copy.deepcopy(model)
+        trainer = kind(MaskedObjective(trained), 4, lambda _number: 1e-3, SETTINGS,
+                       Accelerator(cpu=True))
+        steps = [step.figures() for step in trainer.run(toy.batches(TEXTS, toy_phase()))]
+        found.append((steps, trained.state_dict()))
+    (expected, weights), (late, same) = found
+    assert late == expected
+    assert all(torch.equal(same[name], weight) for name, weight in weights.items())
+
+
+def test_an_update_that_is_not_finite_is_skipped_where_figures_are_read_late(
+        model: Any, toy: Any, toy_phase: Any) -> None:
+    hooks = LoopHooks(adjust_gradients=lambda _scale: next(model.parameters()).grad.fill_(
+        float("nan")))
+    trainer = WaitsForNothing(MaskedObjective(model), 4, lambda _number: 1e-3, SETTINGS,
+                              Accelerator(cpu=True), hooks)
+    before = copy.deepcopy(model.state_dict())
+    steps = trainer.run(toy.batches(TEXTS, toy_phase()))
+    next(steps)
+    with pytest.raises(DivergedError, match="step 1: the norm of the gradients is nan"):
+        next(steps)
+    assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())

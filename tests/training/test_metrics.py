@@ -9,19 +9,15 @@ from typing import Any
 
 from bmtools.models.hardware import Hardware
 from bmtools.recipes.phases import Phase, Schedule
-from bmtools.training.metrics import (
-    Progress,
-    Reporter,
-    Speed,
-    StepResult,
-)
+from bmtools.training.metrics import Figures, Progress, Reporter, Speed, StepResult
 
 SPEED = Speed(Hardware("cpu", "x", 2, 1 << 30, False), "no", 1, [1e6, 1e6])
 
 
 def step(number: int, loss: float = 1.0, **counts: int) -> StepResult:
-    return StepResult(number, {"loss": loss, "mlm_accuracy": loss / 10}, 1e-3 * number,
-                      {"sequences": 4, "tokens": 50, **counts}, gradient_norm=2 * loss)
+    figures = Figures({"loss": loss, "mlm_accuracy": loss / 10}, 2 * loss)
+    return StepResult(number, lambda: figures, 1e-3 * number,
+                      {"sequences": 4, "tokens": 50, **counts})
 
 
 def reports(progress: Progress, schedule: Schedule, steps: Sequence[StepResult],
@@ -33,6 +29,7 @@ def reports(progress: Progress, schedule: Schedule, steps: Sequence[StepResult],
         line = reporter.account(one, schedule.phase_step(one.number - 1))
         if line:
             lines.append(line)
+    reporter.settle()  # as before a state is saved
     return lines
 
 

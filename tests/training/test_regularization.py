@@ -233,7 +233,7 @@ def test_a_summed_update_has_the_gradients_of_both_batches(
         found = [step, *([step.replayed] if step.replayed else [])]
         assert [one.losses["loss"] for one in found] == pytest.approx(
             [term.item() for term in terms], rel=1e-4)
-        assert step.gradient_norm == pytest.approx(float(norm), rel=1e-3) and norm > 0.5
+        assert step.figures().gradient_norm == pytest.approx(float(norm), rel=1e-3) and norm > 0.5
     assert batch.replayed is not None and step.replayed is not None
     assert step.replayed.counts == batch.replayed.counts != step.counts
     assert step.replayed.following == batch.replayed.following != step.following
