@@ -37,7 +37,8 @@ def of_model(table: PublishedTable, number: int) -> dict[str, float]:
 def test_sets_as_the_papers_count_them() -> None:
     assert {name: len(suite.sets) for name, suite in SUITES.items()} == {
         "biobert": 9, "biobit": 11, "biobit-mlm": 2, "biolm": 18, "biomegatron": 7,
-        "bioptimus": 5, "blue": 6, "blurb": 13, "scibert": 10}
+        "bioptimus": 5, "blue": 6, "blurb": 13, "camembert-bio": 5, "drbenchmark": 20,
+        "gbert-biom": 5, "multiclinai": 21, "roberta-es": 3, "scibert": 10}
     groups = {average.name: len(average.members(SUITES["biolm"].sets))
               for average in SUITES["biolm"].averages}
     assert groups == {"Mean (Seq. Lab.)": 11, "Mean (Classif.)": 7, "Mean (PubMed)": 13,
@@ -165,6 +166,33 @@ def test_biobit_prints_its_baseline_twice() -> None:
     assert max(mitigation.scores["MRR"]) == mitigation.scores["MRR"][-1] == 0.3844
     # "the PPPL score appears to be significantly lower than BioBIT L for all" models of textbooks.
     assert max(mitigation.scores["PPPL"]) < sizes.scores["PPPL"][-1]
+
+
+@pytest.mark.parametrize(("name", "table", "far"), [
+    ("roberta-es", "model card of 2021", 0.011), ("camembert-bio", "model card", 0.05),
+    ("gbert-biom", "model card", 0.32)])
+def test_f1_of_other_languages_follows_from_precision_and_recall(name: str, table: str,
+                                                                 far: float) -> None:
+    """Means over runs differ by more than rounding."""
+    [found] = (one for one in SUITES[name].published if one.table == table)
+    for row in [row for row in found.scores if row.endswith(" precision")]:
+        f1s, precisions, recalls = (found.scores[row.replace("precision", metric)]
+                                    for metric in ("f1", "precision", "recall"))
+        for f1, precision, recall in zip(f1s, precisions, recalls, strict=True):
+            assert abs(2 * precision * recall / (precision + recall) - f1) <= far, row
+
+
+def test_claims_of_the_papers_in_other_languages() -> None:
+    [table] = SUITES["camembert-bio"].published
+    gains = [new - old for row, (old, new) in table.scores.items() if row.endswith(" f1")]
+    assert round(fmean(gains), 2) == 2.54  # "2.54 points of F1 on average"
+    spanish = SUITES["roberta-es"].published[0]
+    assert {spanish.models[values.index(max(values))]
+            for values in spanish.scores.values()} == {"bsc-bio-ehr-es"}  # "superior across tasks"
+    assert {one.name: len(one.members(SUITES["multiclinai"].sets))
+            for one in SUITES["multiclinai"].averages} == {
+        "Mean": 21, **{f"Mean ({one})": 3 for one in ("es", "en", "nl", "it", "ro", "sv", "cz")},
+        **{f"Mean ({one})": 7 for one in ("disease", "symptom", "procedure")}}
 
 
 @pytest.mark.parametrize(("name", "groups"), [("biobert", 3), ("blue", 4)])
