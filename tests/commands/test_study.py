@@ -138,6 +138,59 @@ def test_axes_and_steps_are_chosen(ran: Callable[..., list[str]]) -> None:
     assert ran("import", "--define", "set=b c") == ["b c/all.jsonl"]
 
 
+def test_an_axis_has_the_paths_that_match(run: Run, study: Any) -> None:
+    text = study(STEP.format("x", "bmtools table {file.path}", "{file}.txt")).read_text()
+    text = text.replace('name = "x"', 'name = "x"\neach = ["file"]').replace(
+        "seed = [0, 1]", 'seed = [0, 1]\nfile = "{folder}/*.jsonl"').replace(
+        'more = ""', 'more = ""\nfolder = "runs/a"')
+    Path("study.toml").write_text(text)
+    for path in ("runs/a/2.jsonl", "runs/a/1.jsonl", "runs/b/1.jsonl"):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).touch()
+
+    def listed(*more: str) -> list[str]:
+        outcome = run("study", "study.toml", "-o", "out", "x", "--list", *more)
+        assert outcome.code == 0, outcome.err
+        return [line.removesuffix("  # to do") for line in outcome.out.splitlines()]
+
+    assert listed() == [f"bmtools table runs/a/{number}.jsonl > out/a/{number}.jsonl.txt"
+                        for number in (1, 2)]
+    assert listed("--define", "file=runs/?/1.jsonl,runs/a/2*") == [
+        f"bmtools table runs/{path} > out/{path}.txt"
+        for path in ("a/1.jsonl", "a/2.jsonl", "b/1.jsonl")]
+    outcome = run("study", "study.toml", "--define", "folder=absent")
+    assert outcome.code == 1 and "axis 'file': found nothing that matches 'absent/*.jsonl'" \
+        in outcome.err
+
+
+@pytest.mark.slow
+def test_curves_of_kept_checkpoints_are_one_step(run: Run, tiny_tokenizer: Path, tmp_path: Path,
+                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    texts = [f"{word} pompa il sangue." for word in ("Il cuore", "Il fegato", "La milza")]
+    for name, more in (
+            ("notes", {}), ("train", {"entities": [{"start": 0, "end": 2, "type": "X"}]}),
+            ("curated", {"target": "sangue"})):
+        Path(f"{name}.jsonl").write_text("".join(json.dumps({
+            "id": str(number), "text": text.replace("sangue", "[MASK]") if "target" in more
+            else text, **more}) + "\n" for number, text in enumerate(texts)))
+    trained = run("pretrain", "notes.jsonl", "--architecture", "bert-1x64", "--tokenizer",
+                  tiny_tokenizer, "--steps", 4, "--keep-steps", 2, "--max-length", 16,
+                  "--batch-size", 2, "--precision", "no", "-o", "model")
+    assert trained.code == 0, trained.err
+    given = [word for one in ("dev=train.jsonl", "test=train.jsonl", "seed=0,1",
+                              "tuning=--epochs 1 --batch-size 2 --precision no")
+             for word in ("--define", one)]
+    outcome = run("study", "checkpoints", *given, "--workers", 2)
+    assert outcome.code == 0, outcome.err
+    page = Path("checkpoints/report.html").read_text()
+    for score in ("F1 (tasks)", "Mean reciprocal rank", "Pseudo-perplexity"):
+        assert f"{score} over training" in page
+    assert not list(Path("checkpoints/tuned").glob("*/*"))
+    assert run("study", "checkpoints", *given).out == ""
+
+
 def test_outputs_that_are_not_kept_go_once_they_are_read(run: Run, study: Any) -> None:
     study(STEP.format("mix", "bmtools sample {sample[a,0]} --records 1 -o {output}", "one.jsonl"))
     text = Path("study.toml").read_text().replace(
@@ -306,7 +359,7 @@ def test_models_share_the_settings_that_a_grid_chose(run: Run, tmp_path: Path,
     assert run("study", "study.toml", "-o", "out").out == ""
 
 
-@pytest.mark.parametrize("name", study_names())
+@pytest.mark.parametrize("name", sorted({*study_names()} - {"checkpoints"}))
 def test_studies_of_the_package_are_plans(run: Run, tmp_path: Path, name: str) -> None:
     """All sets, also those that are not in the data at hand."""
     text = load_study(name)[1].read_text()

@@ -57,11 +57,13 @@ class Curve:
         points: in order.
         borders: where phases end, but the last one.
         marks: further points beside the line, such as those on held-out text.
+        group: curves of one group share colour and marker.
     """
 
     points: Sequence[Point]
     borders: Sequence[float] = ()
     marks: Sequence[Point] = ()
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -208,6 +210,8 @@ def line_chart(title: str, axis: tuple[str, str], curves: Mapping[str, Curve], l
         joined: draw a line from curve to curve, where each is a point.
         diagonal: draw where both axes, from 0 to 1, agree.
     """
+    groups = list(dict.fromkeys(curve.group or key for key, curve in curves.items()))
+
     def draw(axes: Axes) -> dict[str, Artist]:
         handles: dict[str, Artist] = {}
         if joined:
@@ -215,9 +219,10 @@ def line_chart(title: str, axis: tuple[str, str], curves: Mapping[str, Curve], l
                       color=PALE, linewidth=1)
         if diagonal:
             axes.plot((0, 1), (0, 1), color=PALE, linestyle="--", linewidth=1)
-        for number, (key, curve) in enumerate(curves.items()):
+        for key, curve in curves.items():
+            number = groups.index(curve.group or key)
             colour = SERIES[number % len(SERIES)]
-            [handles[key]] = axes.plot(
+            [handles[f"{key}: {curve.group}" if curve.group else key]] = axes.plot(
                 *_coordinates(curve.points), color=colour, linewidth=1.6,
                 marker=_MARKERS[number % len(_MARKERS)],
                 markevery=max(1, len(curve.points) // 8))
@@ -233,13 +238,15 @@ def line_chart(title: str, axis: tuple[str, str], curves: Mapping[str, Curve], l
         return handles
 
     rows: list[list[Cell]] = [
-        [key, kind, *point] for key, curve in curves.items()
+        [key, kind, *point, curve.group] for key, curve in curves.items()
         for kind, points in (("", curve.points), ("held-out", curve.marks)) for point in points]
-    spread = any(row[-1] is not None for row in rows)
-    marked = any(row[1] for row in rows)
+    spread = any(row[-2] is not None for row in rows)
+    marked, grouped = any(row[1] for row in rows), any(row[-1] for row in rows)
     return Chart(
-        Table(title, ["", *["of"] * marked, *axis, *["from", "to"] * spread], [
-            [row[0], *row[1:2] * marked, *row[2:4 + 2 * spread]] for row in rows]),
+        Table(title, ["", *["of"] * marked, *axis, *["from", "to"] * spread,
+                      *["last corpus"] * grouped], [
+            [row[0], *row[1:2] * marked, *row[2:4 + 2 * spread], *row[-1:] * grouped]
+            for row in rows]),
         f"{title}. " + "; ".join(
             f"{key} ends at {short(curve.points[-1].y)}, {short(curve.points[-1].x)} {axis[0]}"
             for key, curve in curves.items()),

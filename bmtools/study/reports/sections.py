@@ -32,6 +32,7 @@ from bmtools.study.reports.charts import (
     line_chart,
 )
 from bmtools.study.reports.labels import model_names, names_of, words_of
+from bmtools.study.reports.over_training import correlations, over_training
 from bmtools.study.reports.ranks import rank_parts
 from bmtools.study.reports.study import Study, StudyDirectory
 from bmtools.tasks.metrics.errors import PRECISION
@@ -269,18 +270,23 @@ def _grouped(lines: Iterable[JsonObject], key: str) -> dict[str, list[JsonObject
 
 def _progression(study: Study, words: str, lines: Sequence[JsonObject],
                  estimates: Sequence[Estimate]) -> Iterator[Chart]:
-    """Draw a score over the size of the corpus, or over tokens where all read one text."""
-    directories = [study.directory_of(line["model"]) for line in lines]
+    """Draw a score over the size of the corpora, or over tokens where all read one text.
+
+    Checkpoints that a run kept are on its curve instead, see `over_training`. Markers show the
+    last corpus (Buonocore et al. 2023, figure 3).
+    """
+    directories = [one if one and one.run == one.name else None
+                   for one in (study.directory_of(line["model"]) for line in lines)]
     texts = {str(sorted(one.record.get("inputs", {}).values())) for one in directories if one}
     by_corpus = len(texts) > 1
-    axis = "tokens of the corpus" if by_corpus else "tokens trained on"
-    points = sorted(((Point(at, *estimate), own) for one, own, estimate in
+    axis = "tokens of all corpora" if by_corpus else "tokens trained on"
+    points = sorted(((Point(at, *estimate), own, _texts(one) * by_corpus) for one, own, estimate in
                      zip(directories, model_names(lines), estimates, strict=True) if one
-                     and (at := one.corpus_tokens if by_corpus else study.trained_tokens(one))),
+                     and (at := (study.read_tokens if by_corpus else study.trained_tokens)(one))),
                     key=lambda one: one[0].x)
-    if len({point.x for point, _ in points}) > 1:
+    if len({point.x for point, *_ in points}) > 1:
         yield line_chart(f"{words.capitalize()} by {axis}", (axis, words),
-                         {own: Curve([point]) for point, own in points},
+                         {own: Curve([point], group=text) for point, own, text in points},
                          log=points[-1][0].x > 10 * points[0][0].x, joined=True)
 
 
@@ -315,13 +321,19 @@ def _joined(study: Study) -> Iterator[Table]:
 
 def _description(study: Study, directory: StudyDirectory) -> dict[str, Cell]:
     """Describe the text, the beginning and the settings of a model."""
-    settings, texts = directory.record.get("settings", {}), [*directory.record.get("inputs", {})]
-    more = len(texts) - _MOST_NAMES
-    return {"text": ", ".join(texts[:_MOST_NAMES]) + f" and {more} more" * (more > 0),
+    settings = directory.record.get("settings", {})
+    return {"text": _texts(directory),
             "tokens of the text": directory.corpus_tokens or None,
             "from": ", ".join(directory.bases.values()),
             "tokens trained on": study.trained_tokens(directory),
             **{key: _setting(key, settings) for key in _SETTINGS}}
+
+
+def _texts(directory: StudyDirectory) -> str:
+    """Name the files that a model was trained on."""
+    texts = [*directory.record.get("inputs", {})]
+    more = len(texts) - _MOST_NAMES
+    return ", ".join(texts[:_MOST_NAMES]) + f" and {more} more" * (more > 0)
 
 
 def _setting(key: str, settings: JsonMapping) -> Cell:
@@ -469,6 +481,7 @@ _SECTIONS = {
     "Overview": overview, "Loss": losses, "Predictions of masked words": predictions,
     "Difficulty of masking": masking, "Ranks of masked words": ranks,
     "Vocabularies": vocabularies, "Corpora": corpora, "Tasks": tasks, "Benchmark suites": suites,
+    "Scores over training": over_training, "Correlation of predictions with tasks": correlations,
     "Embedding space": space, "Lineage": lineage, "Energy": energy}
 
 

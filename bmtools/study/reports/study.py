@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -57,12 +57,14 @@ class StudyDirectory:
         name: short, unique in the study.
         path: of the directory.
         record: its `bmtools.json`.
+        run: name of the run that it ended or that kept it.
         is_whole: whether the run has ended.
     """
 
     name: str
     path: Path
     record: JsonMapping
+    run: str
     is_whole: bool = True
 
     @property
@@ -116,13 +118,22 @@ class Study:
 
     def trained_tokens(self, directory: StudyDirectory) -> int:
         """Add up the tokens that a model and those it began with were trained on."""
-        seen: dict[str, int] = {}
+        return sum(one.record.get("tokens_seen") or 0 for one in self._beginnings(directory))
+
+    def read_tokens(self, directory: StudyDirectory) -> int:
+        """Add up the sizes of the texts that a model and those it began with read, each once."""
+        return sum({str(sorted(one.record.get("inputs", {}).values())): one.corpus_tokens
+                    for one in self._beginnings(directory)}.values())
+
+    def _beginnings(self, directory: StudyDirectory) -> Iterable[StudyDirectory]:
+        """List a model and those that it began with."""
+        seen: dict[str, StudyDirectory] = {}
         found: StudyDirectory | None = directory
         while found is not None and found.name not in seen:
-            seen[found.name] = found.record.get("tokens_seen") or 0
+            seen[found.name] = found
             found = next((self.directory_of(base) for role, base in found.bases.items()
                           if role != "teacher"), None)
-        return sum(seen.values())
+        return seen.values()
 
 
 def kind_of(line: JsonMapping) -> str:
@@ -154,15 +165,18 @@ def read_study(paths: Sequence[str | PathLike[str]]) -> Study:
     directories = [path.parent for path, _ in found if path.name in (NAME, _STATE)]
     runs = {*directories, *(path.parent.with_suffix("") for path in directories
                             if path.parent.suffix == RUN)}
-    kept = {path for path in directories if kept_by(path) in runs - {path}}
-    names = names_of(map(str, directories))
+    # A run without its output is shown by the last checkpoint that it kept.
+    last = {path.parent: path for path in sorted(directories) if kept_by(path) != path}
+    kept = {path for path in directories if kept_by(path) in runs - {path}
+            or last.get(path.parent, path) != path}
+    names = names_of(map(str, [*directories, *map(kept_by, directories)]))
     seen: set[str] = set()
     # Directories first, as a log is not read again if its checkpoint has it; then records, as these
     # name the models of scores.
     for path, is_named in sorted(found, key=lambda one: (
             one[0].name not in (NAME, _STATE), not one[0].name.endswith(RECORD))):
         if path.name in (NAME, _STATE):
-            _add_directory(study, path.parent, names[str(path.parent)], path.parent in kept)
+            _add_directory(study, path.parent, names, path.parent in kept)
         elif path.name.endswith(RECORD):
             study.files[path.with_name(path.name.removesuffix(RECORD))] = read_object(
                 path, StepRecord)
@@ -199,7 +213,7 @@ def _walk(path: Path) -> Iterator[tuple[Path, bool]]:
             yield child, False
 
 
-def _add_directory(study: Study, path: Path, name: str, is_kept: bool) -> None:
+def _add_directory(study: Study, path: Path, names: Mapping[str, str], is_kept: bool) -> None:
     """Add a checkpoint or another directory, or the last state of an unfinished run.
 
     A checkpoint that a run kept has a part of that run's lines, which are not added again.
@@ -213,11 +227,12 @@ def _add_directory(study: Study, path: Path, name: str, is_kept: bool) -> None:
         record = {"command": "unfinished run", "tokens_seen": state.get("tokens_seen", 0),
                   "wall_seconds": state.get("wall_seconds", 0.0),
                   "energy": state.get("energy", {})}
-        study.directories.append(StudyDirectory(run, path, record, is_whole=False))
+        study.directories.append(StudyDirectory(run, path, record, run, is_whole=False))
         return
-    study.directories.append(StudyDirectory(name, path, read_manifest(path)))
+    run = names[str(kept_by(path))]
+    study.directories.append(StudyDirectory(names[str(path)], path, read_manifest(path), run))
     if (path / _METRICS).is_file() and not is_kept:
-        study.runs[name] = _training(read_objects(str(path / _METRICS)))
+        study.runs[run] = _training(read_objects(str(path / _METRICS)))
 
 
 def _training(lines: Iterable[tuple[str, JsonObject]]) -> list[JsonObject]:
@@ -259,6 +274,8 @@ def _add_lines(study: Study, path: Path, is_named: bool, seen: set[str]) -> None
         line |= {key: models.get(line[key], line[key]) for key in ("model",) if key in line}
         line |= {key: [models.get(one, one) for one in line[key]]
                  for key in ("compared",) if key in line}
+        # Means over seeds do not name their set; the file does.
+        data = data or (source_stem(str(path)) if kind in ("seeds of tasks", "finetuned") else "")
         line |= {"set": data} if data and "set" not in line else {}
         if (key := json.dumps(line, sort_keys=True)) not in seen:
             seen.add(key)

@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from glob import glob
 from itertools import product
 from pathlib import Path, PurePath
 
@@ -15,6 +16,7 @@ import msgspec
 from bmtools.errors import DataError, suggestion
 from bmtools.io.folders import archive_of
 from bmtools.records import readable
+from bmtools.study.reports.labels import short_names
 
 Value = str | int | float
 Where = Mapping[str, str]
@@ -55,14 +57,15 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         title: a few words.
         source: the paper.
         values: by name.
-        axes: entries by axis, each with its variables if it has some.
+        axes: entries by axis, each with its variables if it has some; or a pattern of paths, such
+            as `model.kept/step-*`, whose entries have the variable `path`.
     """
 
     steps: tuple[StudyStep, ...]
     title: str = ""
     source: str = ""
     values: dict[str, Value] = {}
-    axes: dict[str, tuple[Value, ...] | dict[str, dict[str, Value]]] = {}
+    axes: dict[str, tuple[Value, ...] | dict[str, dict[str, Value]] | str] = {}
 
 
 @dataclass(frozen=True)
@@ -195,6 +198,7 @@ class _Expansion:
                  parse: Callable[[Sequence[str]], Usage]) -> None:
         self.study, self.here, self.output, self.parse = study, here, output, parse
         self.values = dict(study.values)
+        patterns = {axis: one for axis, one in study.axes.items() if isinstance(one, str)}
         self.axes: dict[str, Mapping[str, Mapping[str, Value]]] = {
             axis: entries if isinstance(entries, dict) else {str(one): {} for one in entries}
             for axis, entries in study.axes.items()}
@@ -202,13 +206,32 @@ class _Expansion:
             _require("--define", name, [*self.values, *self.axes])
             if name in self.values:
                 self.values[name] = value
+            elif name in patterns:
+                patterns[name] = value
             else:
                 entries = self.axes[name]
                 self.axes[name] = {
                     one: entries[_require(f"axis {name!r}", one, entries)]
                     if isinstance(study.axes[name], dict) else {} for one in value.split(",")}
+        self.axes |= {axis: self._matching(axis, text) for axis, text in patterns.items()}
         self.made: dict[str, dict[tuple[str, ...], Job]] = {}
         self.steps: dict[str, StudyStep] = {}
+
+    def _matching(self, axis: str, patterns: str) -> dict[str, dict[str, Value]]:
+        """Return the paths that patterns match, by as few of their last parts as differ.
+
+        Raises:
+            ValueError: there is none.
+        """
+        filled = _PLACEHOLDER.sub(lambda found: self._raw(found[1], {}) or found[0], patterns)
+        paths = sorted(path for one in filled.split(",")
+                       for path in glob(one))  # noqa: PTH207, which may be absolute
+        if not paths:
+            raise ValueError(f"axis {axis!r}: found nothing that matches {filled!r}, expected "
+                             f"files or directories; --define {axis}=PATTERN names others")
+        # With the added paths, names have two parts: checkpoints of several runs are named alike.
+        names = short_names([*paths, *(f"/{Path(path).name}" for path in paths)])
+        return {name: {"path": path} for name, path in zip(names, paths, strict=False)}
 
     def jobs(self) -> list[Job]:
         """Make all jobs.
@@ -253,7 +276,7 @@ class _Expansion:
         """Name the variables that any entry of an axis has, also one that is not chosen."""
         entries = self.study.axes[axis]
         return {key for entry in entries.values() for key in entry} if isinstance(entries, dict) \
-            else set()
+            else {"path"} if isinstance(entries, str) else set()
 
     def _reserve(self, step: StudyStep) -> dict[tuple[str, ...], Job]:
         """Make the jobs of a step, with their outputs alone."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import re
 from html.parser import HTMLParser
@@ -14,10 +15,12 @@ from toy_study import MODELS, numbers_in, write_study
 
 from bmtools.errors import BmtoolsError, DataError
 from bmtools.io.provenance.manifest import hash_directory
-from bmtools.study.reports.charts import Chart
-from bmtools.study.reports.drawing import COLOURS
+from bmtools.study.reports.charts import Chart, Curve, Point, line_chart
+from bmtools.study.reports.drawing import COLOURS, written_figure
 from bmtools.study.reports.report import write_report
 from bmtools.study.reports.study import read_study
+
+SIZES = (10_000, 110_000, 1_110_000)  # tokens of the texts of each model and of those before it
 
 
 class Page(HTMLParser):
@@ -93,8 +96,9 @@ def test_every_figure_of_the_page_is_in_the_files(page: Page, folder: Path,
     assert {round(1e6 * size) for size in computed} <= {
         sum(path.stat().st_size for path in folder.glob(f"out/{model}/*")) for model in MODELS}
     # Tokens are summed over the models that each began with, energy over the runs of a command.
-    sums = {4000, 9000, 15000, *(round(sum(record["energy"][kind]["kwh"] for record in records), 5)
-                                 for kind in ("measured", "declared"))}
+    sums = {4000, 9000, 15000, *SIZES, *(
+        round(sum(record["energy"][kind]["kwh"] for record in records), 5)
+        for kind in ("measured", "declared"))}
     assert {round(figure, 5) for figure in page.figures() - given - computed} <= \
         sums | {1, 2, 3, 4, 5, 6}
 
@@ -109,10 +113,20 @@ def test_every_score_is_on_the_page(page: Page, lines: dict[str, Any]) -> None:
 
 
 def test_scores_stand_over_the_size_of_the_corpus(page: Page, lines: dict[str, Any]) -> None:
-    rows = page.tables["Mean reciprocal rank by tokens of the corpus"]
-    assert [row[:3] for row in rows[1:]] == [
-        [model, 10**(4 + number), line["mrr"]]
-        for number, (model, line) in enumerate(zip(MODELS, lines["mrr.jsonl"], strict=True))]
+    """Of all texts that led to a model, with the last one, as in BioBIT's Figure 3."""
+    rows = page.tables["Mean reciprocal rank by tokens of all corpora"]
+    assert [[*row[:3], row[-1]] for row in rows[1:]] == [
+        [model, size, line["mrr"], f"text-{number}.jsonl"] for number, (model, size, line) in
+        enumerate(zip(MODELS, SIZES, lines["mrr.jsonl"], strict=True))]
+
+
+def test_curves_of_one_group_share_colour_and_marker() -> None:
+    curves = {name: Curve([Point(number, 0.5)], group=group) for number, (name, group) in
+              enumerate((("a", "web"), ("b", "books"), ("c", "web")))}
+    with written_figure(io.BytesIO(), "svg", 340, 200) as figure:
+        drawn = line_chart("t", ("x", "y"), curves).draw(figure.add_subplot())
+        looks = {name: (one.get_color(), one.get_marker()) for name, one in drawn.items()}
+    assert looks["a: web"] == looks["c: web"] != looks["b: books"]
 
 
 def test_settings_stand_beside_scores(page: Page, lines: dict[str, Any]) -> None:

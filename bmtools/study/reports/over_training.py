@@ -1,0 +1,186 @@
+"""Scores over training: curves of kept checkpoints, tokens needed for a score, and correlations.
+
+Sources: Pavlova and Makhlouf 2023 (BIOptimus), figure 3 and "pre-training time reduced by at least
+half"; Shin et al. 2020 (BioMegatron), table 5; Buonocore et al. 2023 (BioBIT), whose discussion
+takes the mean reciprocal rank for an indicator of scores on tasks.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from statistics import fmean
+from typing import NamedTuple
+
+from bmtools.records import JsonMapping
+from bmtools.study.cards.scores import metrics_of
+from bmtools.study.reports.charts import Cell, Curve, Estimate, Part, Point, Table, line_chart
+from bmtools.study.reports.labels import names_of, short, words_of
+from bmtools.study.reports.study import Study, StudyDirectory
+from bmtools.values import format_cell
+
+_KINDS = {"mrr": False, "pppl": False, "seeds of tasks": True, "finetuned": True, "tasks": True}
+"""Kinds of lines with scores, the ones that count first; whether they are of a task."""
+_OF_SUITES = {"MRR", "PPPL"}  # names of predictions among the sets of suites
+_NAMES = {"mrr": "mean reciprocal rank", "pppl": "pseudo-perplexity"}
+_BETTER_BELOW = {"pseudo-perplexity", "bits per character"}
+_LEAST_MODELS = 4  # for an interval by Fisher's z
+
+
+class Measure(NamedTuple):
+    """A metric on some data; of predictions of masked words, or of a task."""
+
+    words: str
+    data: str
+    is_task: bool
+
+
+class Score(NamedTuple):
+    """A score, and where it belongs on a curve: its run and tokens, which a model may lack."""
+
+    estimate: Estimate
+    run: str = ""
+    tokens: int = 0
+
+
+def collect_scores(study: Study) -> Mapping[Measure, Mapping[str, Score]]:
+    """Collect the scores of pretrained models by their names; fine-tuned models count as these."""
+    found: defaultdict[Measure, dict[str, Score]] = defaultdict(dict)
+    for kind, is_task in _KINDS.items():
+        first = {(line.get("model"), line.get("set"), line.get("data"), line.get("task")): line
+                 for line in reversed(study.lines[kind])}  # others have further metrics
+        for line in reversed(first.values()):
+            one = _pretrained(study, line.get("model", ""))
+            for words, estimate in _values(line):
+                found[Measure(words, line.get("data", ""), is_task)].setdefault(
+                    one.name if one else line.get("model", ""),
+                    Score(estimate, one.run, one.record.get("tokens_seen") or 0) if one
+                    else Score(estimate))
+    for run, lines in study.runs.items():
+        for line in lines:
+            for words, estimate in _values(line) if "signature" in line else ():
+                found[Measure(words, line.get("data", ""), is_task=False)][
+                    f"{run}, step {line['step']}"] = Score(estimate, run, line["tokens_seen"])
+    for line in study.lines["suite"]:
+        values = {name: value for group in ("scores", "averages")
+                  for name, value in line.get(group, {}).items() if value is not None}
+        sets = [value for name, value in values.items() if name not in _OF_SUITES]
+        if len(sets) > 1 and not line.get("averages"):
+            values[f"mean of {len(sets)} sets"] = fmean(sets)
+        for name, value in values.items():
+            found[Measure(name, line["suite"], name not in _OF_SUITES)].setdefault(
+                line["model"], Score(Estimate(value)))
+    return found
+
+
+def _values(line: JsonMapping) -> Iterator[tuple[str, Estimate]]:
+    """Yield the metrics of a line that are drawn: the first one of each split, and bits."""
+    of = ", ".join(filter(None, (line.get("task"), line.get("set"))))
+    means = {metric.partition("_")[0]: (metric, one["mean"], one.get("interval"))
+             for metric, one in reversed([*line.items()])
+             if isinstance(one, Mapping) and "mean" in one}
+    bits = [(key, line[key], None) for key in ("bits_per_character",) if line.get(key) is not None]
+    for metric, value, bounds in means.values() or [*islice(metrics_of(line), 1), *bits]:
+        words = _NAMES.get(metric, words_of(metric))
+        yield words + f" ({of})" * bool(of), Estimate.of(value, bounds)
+
+
+def _pretrained(study: Study, model: str) -> StudyDirectory | None:
+    """Find the directory of a model, or of the model that it was fine-tuned from."""
+    found = study.directory_of(model)
+    return study.directory_of(found.bases["model"]) if found and "model" in found.bases \
+        and "finetune" in str(found.record.get("command")) else found
+
+
+def over_training(study: Study) -> Iterator[Part]:
+    """Draw the scores of each run's checkpoints over its tokens, and tell the tokens needed."""
+    yield ("A run's checkpoints and the scores of its log make one line. Tokens needed are "
+           "interpolated between the checkpoint that first has a score and the one before; where "
+           "intervals are wide, a later checkpoint may be below the score again.")
+    for measure, scores in collect_scores(study).items():
+        points: defaultdict[str, dict[int, Point]] = defaultdict(dict)
+        for score in scores.values():
+            points[score.run][score.tokens] = Point(score.tokens, *score.estimate)
+        curves = {run: Curve([own[tokens] for tokens in sorted(own)])
+                  for run, own in points.items() if run and len(own) > 1}
+        if curves:
+            yield line_chart(f"{measure.words[:1].upper()}{measure.words[1:]} over training",
+                             ("tokens trained on", measure.words), curves)
+            yield _tokens_needed(measure, curves, {
+                model: score.estimate.value for model, score in scores.items()
+                if score.run not in curves})
+
+
+def _tokens_needed(measure: Measure, curves: Mapping[str, Curve],
+                   others: Mapping[str, float]) -> Table:
+    """Tell when each run first has the score of each model: other ones, and the ends of runs."""
+    lasts = {run: curve.points[-1] for run, curve in curves.items()}
+    targets = {**others, **{run: last.y for run, last in lasts.items()}}
+    names, rows = names_of(targets), list[list[Cell]]()
+    for target, score in targets.items():
+        for run, curve in curves.items():
+            tokens, *around = tokens_until(curve.points, score, measure.words in _BETTER_BELOW)
+            share = tokens / lasts[target].x if target in lasts and isinstance(
+                tokens, int | float) else None
+            rows.append([names[target], score, run, tokens, *around, share])
+    return Table(f"Tokens needed: {measure.words}", [
+        "score of", measure.words, "run", "tokens needed", "from", "to", "share of its tokens"],
+        rows)
+
+
+def tokens_until(points: Sequence[Point], score: float, better_below: bool = False,
+                 ) -> tuple[Cell, Cell, Cell]:
+    """Find where a curve first has a score.
+
+    Args:
+        points: in the order of their tokens.
+        score: to be reached.
+        better_below: whether lower scores are better.
+
+    Returns:
+        tokens, interpolated, and those of the checkpoints before and after; words where the first
+        checkpoint has the score already, or none has it.
+    """
+    sign = -1 if better_below else 1
+    gains = [sign * (point.y - score) for point in points]
+    at = next((number for number, gain in enumerate(gains) if gain >= 0), None)
+    if at is None:
+        best = points[max(range(len(gains)), key=gains.__getitem__)]
+        return f"not reached, at best {format_cell(best.y)} after {short(best.x)}", None, None
+    if at == 0:
+        return f"{short(points[0].x)} or less", None, points[0].x
+    before, after = points[at - 1].x, points[at].x
+    share = -gains[at - 1] / (gains[at] - gains[at - 1])
+    return round(before + share * (after - before)), before, after
+
+
+def correlations(study: Study) -> Iterator[Part]:
+    """Correlate predictions of masked words with scores on tasks, over models."""
+    scores = collect_scores(study)
+    rows = [[one.words, other.words, *found, len({predictions[model].run or model
+                                                  for model in both})]
+            for one, predictions in scores.items() if not one.is_task
+            for other, tasks in scores.items() if other.is_task
+            if (both := [model for model in predictions if model in tasks])
+            and (found := correlate(*([own[model].estimate.value for model in both]
+                                      for own in (predictions, tasks))))]
+    if rows:
+        yield ("Pearson's correlation over models with Fisher's interval of 95 %, which is wide "
+               "for few models, and Spearman's of ranks. Checkpoints of one run resemble each "
+               "other: the interval is too narrow where models are more than runs. p-values are "
+               "not adjusted for the number of rows.")
+        yield Table("Correlation over models", [
+            "prediction", "task", "models", "r", "from", "to", "p", "of ranks", "runs"], rows)
+
+
+def correlate(first: Sequence[float], second: Sequence[float]) -> list[Cell]:
+    """Return number, Pearson's r, its interval and p, and Spearman's; empty for too few values."""
+    if len(first) < _LEAST_MODELS or min(len({*first}), len({*second})) < 2:
+        return []
+    from scipy.stats import pearsonr, spearmanr
+
+    found = pearsonr(first, second)
+    values = (found.statistic, *found.confidence_interval(), found.pvalue,
+              spearmanr(first, second).statistic)
+    return [len(first), *(round(float(value), 6) for value in values)]
