@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
@@ -19,13 +19,13 @@ from bmtools.records import JsonObject, Record
 from bmtools.tasks.heads import crf_loss, crf_outputs
 from bmtools.tasks.inputs import Window, cut_into_windows, with_labels
 from bmtools.tasks.metrics.samples import measure
-from bmtools.tasks.metrics.spans import Mention, divide, rounded
 from bmtools.tasks.settings import NerConfig, PicoConfig, split_names
 from bmtools.tasks.tagging import (
     OUTSIDE,
+    SUBTOKEN_F1,
+    SUBTOKENS,
     Span,
     group_labels,
-    iob2_spans,
     tag_words,
     tags_to_spans,
 )
@@ -46,7 +46,6 @@ from bmtools.tasks.task import (
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-SUBTOKEN = "subtoken_f1"
 WORDS = "words"
 _DIGITS = 4
 _SCORES = ("macro_f1", "precision", "recall", "f1", "support", "predicted", "correct")
@@ -94,7 +93,7 @@ class NerTask(Task[TaggedText, Window]):
         super().__init__(config, checkpoint)
         self.groups: list[list[str]] = []
         if config.scores_subtokens:
-            self.metrics = (*self.metrics, SUBTOKEN)
+            self.metrics = (*self.metrics, SUBTOKEN_F1)
 
     def read(self, name: str, records: Iterable[Record],
              reject: Reject = refuse) -> Split[TaggedText]:
@@ -299,11 +298,23 @@ class NerTask(Task[TaggedText, Window]):
             found += [(int(words[first, 0]), int(words[after - 1, 1]), kind,
                        float(column[first:after].mean()))
                       for first, after, kind in tags_to_spans([tags[number] for number in ids])]
+        tokens = {SUBTOKENS: [*self._subtokens(example, outputs)]} \
+            if self.config.scores_subtokens and self.into != self.key else {}
         return {"entities": [
             {"id": f"T{number}", "start": start, "end": end, "type": kind,
              "text": text[start:end], "score": round(score, _DIGITS)}
             for number, (start, end, kind, score) in enumerate(
-                sorted(found) if len(self.groups) > 1 else found, 1)]}
+                sorted(found) if len(self.groups) > 1 else found, 1)], **tokens}
+
+    def _subtokens(self, example: TaggedText, outputs: Outputs) -> Iterator[list[object]]:
+        """Yield start and end of each word, and the likeliest tag of each of its tokens."""
+        words = iter(example.words.tolist())
+        for window, rows in zip(example.inputs, outputs, strict=True):
+            best = np.delete(rows.argmax(axis=2)[:, 0], window.blanks)
+            kept = np.delete(np.arange(len(window)), window.blanks)
+            for first, after in pairwise([*window.firsts, window.after]):
+                ids = best[(kept >= first) & (kept < after)]
+                yield [*next(words), [self.labels[one] for one in ids]]
 
     def score(self, examples: Sequence[TaggedText], outputs: Sequence[Outputs]) -> Evaluation:
         """Score entities strictly (borders and type), and the mean loss of words in nats."""
@@ -311,30 +322,18 @@ class NerTask(Task[TaggedText, Window]):
         gold = [{"text": example.record["text"], "entities": [
             {"start": start, "end": end, "type": kind} for start, end, kind in example.gold]}
             for example in examples]
-        found, by_type = measure(self.scored_as, gold, [self.predict(*pair) for pair in pairs])
+        predicted = [self.predict(*pair) for pair in pairs]
+        found, by_type = measure(self.scored_as, gold, predicted)
         scores, *own = ({name: one[name] for name in _SCORES if name in one}
                         for one in (found, *by_type.values()))
         if self.config.scores_subtokens:
-            scores[SUBTOKEN] = self._score_tokens(examples, outputs)
+            scores[SUBTOKEN_F1] = measure("ner", gold, predicted)[0][SUBTOKEN_F1]
         label_ids = np.concatenate([window.target.reshape(-1) for example in examples
                                     for window in example.inputs])
         log_probabilities, _ = self._split(np.concatenate([self._at_words(*pair)
                                                            for pair in pairs]))
         loss = mean_loss(log_probabilities.reshape(-1, len(self.groups[0])), label_ids)
         return Evaluation(scores, {"by_type": dict(zip(by_type, own, strict=True))}, loss)
-
-    def _score_tokens(self, examples: Sequence[TaggedText], outputs: Sequence[Outputs]) -> float:
-        """Compute the F1 of entities as runs of tokens; gold entities without a run are missed."""
-        sides: tuple[set[Mention], set[Mention]] = set(), set()
-        for number, (example, output) in enumerate(zip(examples, outputs, strict=True)):
-            none = np.zeros((0, 1), dtype=np.int64)
-            gold = np.concatenate([none, *map(self._piece_labels, example.inputs)])
-            found = np.concatenate([none, *(rows.argmax(axis=2) for rows in output)])
-            for side, ids in zip(sides, (gold, found), strict=True):
-                tags = [self.labels[one] for one in ids[gold != IGNORED]]
-                side |= {(number, *span) for span in iob2_spans(tags)}
-        support = sum(len(example.gold) for example in examples)
-        return rounded(divide(2 * len(sides[0] & sides[1]), support + len(sides[1])))
 
 
 class PicoTask(NerTask):

@@ -152,8 +152,9 @@ def predict(records: RecordSource, model: str | PathLike[str], *, task: str = ""
     Yields:
         copies of the records in order, with an object of predictions under the key `predicted`,
         or another one that `into` names: `entities` (each with id, start, end, type, text and
-        score), `answers` (each with text, start and score), or `label`, `score` (its probability)
-        and `probabilities` (of every label); and `definition`: of the task, by the key of its
+        score) and, with `label_pieces` all, `subtokens` (start, end and tags of each word),
+        `answers` (each with text, start and score), or `label`, `score` (its probability) and
+        `probabilities` (of every label); and `definition`: of the task, by the key of its
         predictions, where score-tasks would take another. With into="entities" they replace the
         record's own, and `relations` go; with into="label" they replace its `label` and `score`.
 

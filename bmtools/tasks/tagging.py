@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import TypedDict
 
 import numpy as np
 
 OUTSIDE = "O"
+SUBTOKENS, SUBTOKEN_F1 = "subtokens", "subtoken_f1"
 SCHEMES = {"bio": "BI", **dict.fromkeys(("bioul", "bilou", "iobes"), "BILU"), "io": "I"}
 """Prefixes of each scheme's tags. BIOUL is also called BILOU, and IOBES with other letters."""
 _OPENING, _CLOSING = "BUS", "LEUS"
 Span = tuple[int, int, str]
+TaggedWord = tuple[int, int, Sequence[str]]
+"""Start and end of a word, and the BIO tag of each of its tokens."""
+
+
+class TaggedTokens(TypedDict):
+    """Predictions that have the tags of all tokens."""
+
+    subtokens: Sequence[TaggedWord]
 
 
 def group_labels(scheme: str, types: Sequence[str], overlapping: bool) -> list[list[str]]:
@@ -104,3 +114,19 @@ def iob2_spans(tags: Sequence[str]) -> list[Span]:
         continues = bool(kept) and kept[-1][1:] == tag[1:]
         kept.append(tag if continues or not tag.startswith("I") else OUTSIDE)
     return tags_to_spans(kept)
+
+
+def token_runs(words: Sequence[TaggedWord], gold: Iterable[Span]) -> tuple[set[Span], set[Span]]:
+    """Read the entities of a text as runs of tokens: first token, token after the last, and type.
+
+    Args:
+        words: with predicted tags.
+        gold: entities of the text; of those that share a word the longest has a run.
+
+    Returns:
+        runs of gold entities and of predictions.
+    """
+    borders = np.array([word[:2] for word in words], dtype=np.int64).reshape(-1, 2)
+    expected = [tag for word_tag, (*_, own) in zip(tag_words(borders, gold)[0], words, strict=True)
+                for tag in [word_tag, *[word_tag.replace("B-", "I-", 1)] * len(own)][:len(own)]]
+    return {*iob2_spans(expected)}, {*iob2_spans([tag for *_, own in words for tag in own])}

@@ -106,3 +106,50 @@ def test_what_predict_wrote_can_be_scored(run: Run, make_tagger: Callable[[Path]
         entities = made["entities"] if into == "entities" else made["predicted"]["entities"]
         assert (line["support"], line["predicted"]) == (1, len(entities))
         assert "interval" not in line  # of one document
+
+
+TOKENS = [[0, 6, ["B-A", "I-A"]], [7, 11, ["I-A"]], [12, 14, ["O"]], [15, 19, ["B-B"]],
+          [20, 24, ["I-B", "B-B"]]]
+
+
+@pytest.fixture
+def token_files(write_lines: Write) -> tuple[Path, Path, Path]:
+    """Gold records; predictions with tags of tokens; and without them in one record."""
+    record = {"id": "1", "text": "febbre alta di asma test"}
+    gold = [{"start": 0, "end": 11, "type": "A"}, {"start": 15, "end": 19, "type": "B"},
+            {"start": 20, "end": 23, "type": "B"}]  # the last word is tagged as a whole
+    found = {**record, "predicted": {"entities": gold, "subtokens": TOKENS}}
+    return (write_lines("gold.jsonl", {**record, "entities": gold},
+                        {**record, "id": "2", "entities": []}),
+            write_lines("found.jsonl", found, {**found, "id": "2"}),
+            write_lines("other.jsonl", found, {**record, "id": "2", "predicted": {"entities": []}}))
+
+
+@pytest.mark.parametrize(("options", "expected"), [
+    ((), 2 / (3 + 6)), (("--types", "A"), 2 / (1 + 2)), (("--types", "B"), 0.0),
+    (("--merge-types", "X"), 2 / (3 + 6))], ids=str)
+def test_runs_of_tokens_are_scored(run: Run, token_files: tuple[Path, ...],
+                                   options: tuple[str, ...], expected: float) -> None:
+    """Of three gold runs the first is found; both records predict three, of A and twice of B."""
+    gold, found, _ = token_files
+    [line] = run("score-tasks", gold, found, *options).records
+    assert line["subtoken_f1"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_tokens_of_some_predictions_are_not_scored(run: Run,
+                                                   token_files: tuple[Path, ...]) -> None:
+    gold, found, other = token_files
+    one, two, *compared = run("score-tasks", gold, found, other).records
+    assert "subtoken_f1" not in one and "subtoken_f1" not in two
+    assert "subtoken_f1" not in {line["metric"] for line in compared}
+
+
+def test_wrong_tags_of_tokens_are_named(run: Run, write_lines: Write,
+                                        token_files: tuple[Path, ...]) -> None:
+    record = {"id": "1", "text": "asma", "entities": [{"start": 0, "end": 4, "type": "A"}]}
+    gold = write_lines("g.jsonl", record)
+    found = write_lines("f.jsonl", {**record, "predicted": {
+        "entities": [], "subtokens": [[0, "x", ["O"]]]}})
+    outcome = run("score-tasks", gold, found)
+    assert (outcome.code, outcome.err.count("\n")) == (1, 1)
+    assert "f.jsonl:1: key 'predicted.subtokens[0][1]': found text" in outcome.err

@@ -270,6 +270,23 @@ def test_scores_over_tokens_are_those_of_seqeval(encoder: Path, tmp_path: Path) 
     assert scores.scores["subtoken_f1"] == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.parametrize("settings", [
+    {}, {"types": "DIS,DRUG"}, {"merge_types": "ANY"}, {"tags": "tokens"}], ids=str)
+def test_scores_over_tokens_are_the_same_for_predictions(encoder: Path, tmp_path: Path,
+                                                         settings: dict[str, Any]) -> None:
+    """Also of a long text that is read in windows, and with an entity inside a word."""
+    long = Record(id="long", text=" ".join(r["text"] for r in RECORDS), entities=[
+        {"start": 1, "end": 3, "type": "DIS"}])
+    test = [*RECORDS, long]
+    summary = finetune("ner", encoder, RECORDS, RECORDS[:12], tmp_path / "tuned", test, **{
+        "max_length": 24, "seeds": 1, "epochs": 3, "batch_size": 4, "learning_rate": 3e-3,
+        "label_pieces": "all", **settings})
+    predicted = [*Predictor(tmp_path / "tuned").predict(test)]
+    [line] = task_scores(test, [Predictions("found", predicted, "found")], resamples=0)
+    assert line["f1"] == summary["test_f1"]["mean"]
+    assert 0 < line["subtoken_f1"] == summary["test_subtoken_f1"]["mean"] < 1
+
+
 @pytest.mark.parametrize(("trained", "scored"), [
     ("", "DIS,DRUG,SIGN"), ("DIS,DRUG", "DIS,DRUG,SIGN")], ids=["overlapping", "unseen"])
 def test_entities_without_tags_count_as_missed_over_tokens(encoder: Path, trained: str,

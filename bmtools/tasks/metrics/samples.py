@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -36,6 +36,7 @@ from bmtools.tasks.metrics.spans import (
     rounded,
     words_in,
 )
+from bmtools.tasks.tagging import SUBTOKEN_F1, SUBTOKENS, token_runs
 
 Entry = tuple[int, str, int, float]
 """Unit, kind, column and what is added there."""
@@ -144,6 +145,19 @@ def mention_metrics(totals: np.ndarray) -> Values:
     return found | {f"token_{name}": values for name, values in matches(totals[..., 7:]).items()}
 
 
+def _subtoken_metrics(totals: np.ndarray) -> Values:
+    support, correct, predicted = (totals[..., column].sum(axis=1) for column in (SUPPORT, 10, 11))
+    return {**mention_metrics(totals), SUBTOKEN_F1: divide(2 * correct, predicted + support)}
+
+
+def _subtoken_runs(pairs: Pairs) -> Iterator[Entry]:
+    """Count runs of tokens that are right, and predicted ones."""
+    for owner, gold, predicted in zip(pairs.owners, pairs.gold, pairs.predicted, strict=True):
+        right, found = token_runs(predicted.get(SUBTOKENS, ()), typed_spans(gold))
+        for column, runs in enumerate((right & found, found)):
+            yield from ((owner, kind, column, 1) for *_, kind in runs)
+
+
 def _mention_sample(pairs: Pairs) -> Sample:
     overlaps = find_overlaps(_mentions(pairs.gold), _mentions(pairs.predicted))
     shared = pairs.tally(((pairs.owners[record], kind, column, amount)
@@ -151,8 +165,10 @@ def _mention_sample(pairs: Pairs) -> Sample:
                           for side, scores in enumerate((own.predicted, own.gold))
                           for column, amount in ((side, sum(score > 0 for score in scores)),
                                                  (side + 2, sum(scores)))), 4)
-    return Sample(np.concatenate([pairs.count(lambda record, _: typed_spans(record)), shared,
-                                       pairs.count(_words(find_tokens))], axis=2), mention_metrics)
+    counts = [pairs.count(lambda record, _: typed_spans(record)), shared,
+              pairs.count(_words(find_tokens)), pairs.tally(_subtoken_runs(pairs), 2)]
+    return Sample(np.concatenate(counts, axis=2), _subtoken_metrics if all(
+        SUBTOKENS in record for record in pairs.predicted) else mention_metrics)
 
 
 def _mention_errors(pairs: Pairs) -> Scores:

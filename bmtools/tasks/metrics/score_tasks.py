@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from os import PathLike
@@ -17,7 +17,15 @@ from bmtools.errors import BmtoolsError, DataError, RecordError, Reject, refuse,
 from bmtools.io.jsonl import as_records
 from bmtools.io.output import write_records
 from bmtools.io.sources import source_name, source_stem, split_name
-from bmtools.records import JsonObject, Record, RecordSource, check, distinct, readable
+from bmtools.records import (
+    JsonObject,
+    Record,
+    RecordSource,
+    check,
+    converted,
+    distinct,
+    readable,
+)
 from bmtools.settings import split_settings
 from bmtools.statistics.lines import (
     Line,
@@ -48,6 +56,7 @@ from bmtools.tasks.metrics.seeds import (
     summarize_seeds,
 )
 from bmtools.tasks.settings import TaskScoresConfig, split_names
+from bmtools.tasks.tagging import OUTSIDE, SUBTOKEN_F1, SUBTOKENS, TaggedTokens
 
 
 @dataclass(frozen=True)
@@ -118,6 +127,8 @@ def task_scores(gold: RecordSource, predictions: Sequence[str | Predictions], *,
     runs = [next(named) if isinstance(one, str) else one for one in predictions]
     stated = config.negative
     task, config, records, matched = _match(gold, runs, config, reject)
+    if not all(SUBTOKENS in record for own in matched for record in own):
+        matched = [[record.without(SUBTOKENS) for record in own] for own in matched]
     metrics = TASK_METRICS[task]
     kinds = sorted({kind for side in (records, *matched) for record in side
                     for kind in metrics.kinds(record)})
@@ -153,6 +164,8 @@ def task_scores(gold: RecordSource, predictions: Sequence[str | Predictions], *,
                       "unit": drawn.kind, "units": sample.documents,
                       **metrics.errors(pairs),
                       **({"by": broken_down} if broken_down else {}), **last_keys})
+    if all(SUBTOKEN_F1 in sample.metrics() for own in samples.values() for sample in own):
+        metrics = replace(metrics, compared=(*metrics.compared, SUBTOKEN_F1))
     set_status("comparing models")
     lines += [{"model": model, "metric": name, **line, "unit": drawn.kind,
                "units": own[0].documents}
@@ -468,6 +481,8 @@ def match_predictions(gold: Record, record: Record, task: str, key: str) -> Reco
         made["entities"] = held.get("entities", record.get("entities", []))
     try:
         check(made)
+        if own == "entities" and key != own and SUBTOKENS in held:
+            made |= converted({SUBTOKENS: held[SUBTOKENS]}, TaggedTokens, record.place)
     except RecordError as error:
         raise RecordError(record.place, error.reason.replace("key '", f"key '{key}.", 1)
                           if key != own else error.reason, record) from None
@@ -486,6 +501,11 @@ def choose_annotations(record: Record, key: str, config: TaskScoresConfig) -> Re
     kept = [one for one in record[key] if not types or one["type"] in (*types, merged)]
     if key == "entities" and merged:
         kept = [*{(one["start"], one["end"]): {**one, "type": merged} for one in kept}.values()]
+    if SUBTOKENS in record and (types or merged):
+        chosen = (*types, merged) if types else ()
+        record = record.replace(**{SUBTOKENS: [
+            (start, end, [_choose_tag(tag, chosen, merged) for tag in tags])
+            for start, end, tags in record[SUBTOKENS]]})
     if key == "relations":
         kept = [one for one in kept if one["type"] != config.negative]
     if key == "relations" and config.undirected:
@@ -494,6 +514,14 @@ def choose_annotations(record: Record, key: str, config: TaskScoresConfig) -> Re
         kept = [{**one, **dict(zip(("head", "tail"), sorted(
             (one["head"], one["tail"]), key=order.__getitem__), strict=True))} for one in kept]
     return record.replace(**{key: kept})
+
+
+def _choose_tag(tag: str, types: Collection[str | None], merged: str | None) -> str:
+    """Keep the tag of one of some types, or of any without types; merged ones have one name."""
+    prefix, _, kind = tag.partition("-")
+    if tag == OUTSIDE or (types and kind not in types):
+        return OUTSIDE
+    return f"{prefix}-{merged or kind}"
 
 
 def _refuse_without(record: Record, key: str) -> NoReturn:
