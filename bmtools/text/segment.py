@@ -14,7 +14,7 @@ Span = tuple[int, int]
 _WORD = re.compile(r"\S+")
 _UNITS = frozenset(_WORD.findall("""
     kg g mg ug µg μg mcg microg ng pg l ml dl cc mm cm m km s sec h hr hrs min d wk wks mo yr yrs
-    mol mmol nmol pmol hg mmhg gg sett aa ore fa
+    mol mmol nmol pmol hg mmhg gg sett aa ore fa gr grs mgr hs
 """))
 # Capitalised, these begin a sentence even after a short word or a letter (`hepatitis C. The`).
 _STARTERS = frozenset(_WORD.findall("""
@@ -24,6 +24,12 @@ _STARTERS = frozenset(_WORD.findall("""
     Ai Al All Alla Alle Anche Con Dagli Dai Dall Dalla Dell Dopo Durante E È Gli I Il In L Le La
     Lo Ma Nei Nel Nell Nella Nelle Negli Non Per Poi Presenta Quando Questa Questo Si Sono Un Una
     Uno
+    Ante Aunque Cuando Desde El Ella En Esta Este Fue Los Las Para Por Se Según Sin Su Sus Tras
+    À Au Aucun Aucune Aux Après Avant Ce Ces Cette Chez Dans Depuis Des Devant Du Elle Les Lors Nous
+    Par Pas Pour Sa Ses Son Sur Une
+    Ab Am Auch Auf Aufgrund Aus Bei Beide Beim Daher Danach Das Dem Den Der Des Die Diese Durch Ein
+    Eine Er Es Für Hierbei Hierunter Im Jetzt Kein Keine Mit Nach Ohne Seit Sie Unter Vor Wir Zum
+    Zur Zunächst
 """))
 _PARTICLES = frozenset({"La", "Le", "Lo"})  # in surnames, after an initial
 _SPECIES = frozenset(_WORD.findall("""
@@ -38,6 +44,9 @@ _FUNCTION_WORDS = frozenset(_WORD.findall("""
     degli dei del dell della delle dello di dottor dottoressa e ed for fra from gli i il in istituto
     la le lo negli nei nel nell nella nelle o of on or ospedale per policlinico professor signor
     signora su sul sulla sulle the to tra un una uno van von vs with
+    doctor doctora el en los las para señor señora y
+    au aux avec chez des docteur du et les madame monsieur ou par pour professeur sur une
+    am an bei dem den der des die durch frau für herr herrn im mit oder professor und vom zum
 """))
 
 _WINDOW = 16384  # characters
@@ -55,12 +64,15 @@ _INITIAL = re.compile(r"[A-ZÀ-Þ][.,:]")
 # The number of a list's item, at the beginning of a line.
 _ITEM_LENGTH = 8
 _ITEM = re.compile(r"(?:^|\n)[^\S\n]*\d{1,2}\.$")
+_ORDINAL = re.compile(r"(?:^|[^\w.,:])\d{1,2}\.$")  # of German
 _WORD_BEFORE = re.compile(r"[^\W\d_]*$")
 _DOTTED = re.compile(r"(?:[^\W\d_]{1,3}\.)+[^\W\d_]{1,3}")
 _CUT_SHORT = re.compile(r"[a-z]{1,6}[b-df-hj-np-tv-z]")  # Italian words end in a vowel
 # A letter after these is a name (`vitamin K.`), not an initial.
 _LETTERED = re.compile(r"\b(?:hepatitis|vitamin|influenza|group|type|stage|class|epatite|vitamina|"
-                       r"vit\.|gruppo|tipo|stadio|classe)\s+[A-Z]\.$", re.IGNORECASE)
+                       r"vit\.|gruppo|tipo|stadio|classe|gripe|grupo|estad[ií]o|clase|hépatite|"
+                       r"vitamine|grippe|groupe|stade|(?:blut)?gruppe|typ|stadium|klasse)"
+                       r"\s+[A-Z]\.$", re.IGNORECASE)
 _POINT = re.compile(r"(?<=[\w%°)\]])\.\s+(?=[A-ZÀ-Þ])")
 
 # A plain word, or a bracket or per cent, and its point, white space, a capitalised word. The point
@@ -152,15 +164,18 @@ class _Splitter:
         """Return whether the sentence up to `end` stops at a point that only shortens a word."""
         if _PARAGRAPH.search(self._text, end, following):
             return False
+        if self._text[following] in ",;":
+            return True
         written, after_number = self._last_word(end)
         if self._announces(written, after_number, end, following):
             return True
         word = written.lower()
         if not word or _GOES_ON.match(self._text, following) is None:
             return False
-        if word in self._abbreviations.others and not after_number:
+        is_listed = word in self._abbreviations.others
+        if is_listed and not after_number:
             return True
-        is_short = len(word) == 1 or "." in word or word in _UNITS \
+        is_short = is_listed or len(word) == 1 or "." in word or word in _UNITS \
             or (self._language == "it" and _CUT_SHORT.fullmatch(written) is not None)
         return is_short and self._text[following].islower()
 
@@ -191,6 +206,8 @@ class _Splitter:
             return True
         found = _CAPITALISED.match(self._text, following)
         next_word = found[0] if found else ""
+        if self._language == "de" and _ORDINAL.search(self._text, max(0, end - 5), end):
+            return bool(next_word) and next_word not in _STARTERS
         if len(word) == 1 and word.isupper() and not self._is_lettered(end):
             follows = _INITIAL.match(self._text, following) and self._text[end - 3:end - 2] != "-"
             if follows or next_word.lower() in _SPECIES:
