@@ -19,7 +19,7 @@ These pages list {rows} things that five papers did: texts, settings, scores, ta
 Each row has the commands that do it, and one of two states:
 
 - **works**: the tests run its commands at toy size and check what they write.
-- **part**: some of it works, and the row states what is missing.
+- **part**: a part works, and the row names the missing part.
 
 Published results are next to ours. Our models have a few million weights, unless the row says
 otherwise; "not run" means that we have no result. Names such as `train.jsonl` stand for your files.
@@ -91,7 +91,7 @@ def counts(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def by_place(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """Group rows by table or figure; a row may name several: Table 1, Figure 2."""
+    """Group rows by place. A row may have several, such as Table 1 and Figure 2."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         for place in row["place"].split(", "):

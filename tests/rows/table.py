@@ -1,13 +1,13 @@
 """The table of the papers' rows: a TOML file for each paper.
 
-A file has `[commands]`, which run one after the other in one folder, `[toy]` (what the tests
-replace in a command, to make it smaller) and `[[rows]]`:
+A file has `[commands]`, which run one after the other in one folder, `[toy]` (replacements that
+make a command smaller in the tests) and `[[rows]]`:
 
-    id, place          place: section, tables or figures of the paper
+    id, place          section or tables of the paper
     what               a sentence
-    run                names of the commands that do it
-    check              for commands: what their output must contain, as `faults` reads it
-    missing            what bmtools cannot do yet; a row without it works
+    run                names of its commands
+    check              expected output of commands, see `faults`
+    missing            features that bmtools does not have; a row without this key works
     published, ours    results
 """
 
@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent
-PAPERS = ("biobit",)
 IDS = {"biobit": [f"B{number:02}" for number in range(1, 63)],
        "biolm": [f"L{number:02}" for number in range(1, 52)],
        "bioptimus": [f"O{number:02}" for number in range(1, 39)],
        "biomegatron": [f"G{number:02}" for number in range(1, 35)],
        "blurb": [f"P{number:02}" for number in range(1, 57)]}
+PAPERS = tuple(IDS)
 KEYS = {"id", "place", "what", "run", "check", "missing", "published", "ours"}
 
 
@@ -78,10 +78,11 @@ def faults(check: Mapping[str, Any], done: Done) -> Iterator[str]:
     """Yield what is wrong with the output of a command.
 
     Args:
-        check: `file` to read instead of the command's output; `records`, their number; `has`, paths
-            that a record must have; `is`, paths and values of one of the records; `between`, paths
-            and bounds of all values there; `shows`, regular expressions found in what the command
-            printed, or in `file`.
+        check: the key `file` names another file than the command's output. `records` is the number
+            of records. `has` lists paths that a record has, `is` the values of one record, and
+            `between` bounds of all values. `shows` lists regular expressions that occur in the
+            printed text or in `file`.
+        done: the command.
     """
     assert check.keys() <= {"file", "records", "has", "is", "between", "shows"}, check
     name = check.get("file", "")

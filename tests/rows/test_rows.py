@@ -80,12 +80,18 @@ def run_commands(paper: Mapping[str, Mapping[str, str]], folder: Path,
 
 @pytest.fixture
 def folder(sandbox: Path) -> Path:  # noqa: F811
-    """Add English abstracts that can be translated, curated maskings and what studies read."""
+    """Add English abstracts with translations, curated maskings and the files of studies."""
     quickstart = sandbox / "examples/quickstart"
     for name, content in (
             ("pubmed.xml.gz", gzip.compress((quickstart / "abstracts.xml").read_bytes())),
             ("memory.tsv", (quickstart / "memory.tsv").read_bytes()),
-            ("curated.json", (quickstart / "curated.json").read_bytes())):
+            ("curated.json", (quickstart / "curated.json").read_bytes()),
+            ("pubmedqa.json", json.dumps({"1": {"QUESTION": "Does it?", "CONTEXTS": ["It does."],
+                                                "final_decision": "yes"}}).encode()),
+            ("bioasq.json", json.dumps({"questions": [
+                {"id": kind, "body": "Which?", "type": kind, "exact_answer": answer,
+                 "snippets": [{"text": "The heart."}]}
+                for kind, answer in (("yesno", "yes"), ("factoid", [["heart"]]))]}).encode())):
         (sandbox / name).unlink()
         (sandbox / name).write_bytes(content)
     (sandbox / "annotated.jsonl").write_text("".join(json.dumps({
