@@ -9,7 +9,7 @@ import click
 from bmtools.cli.options import usage_errors
 from bmtools.cli.settings import takes_settings
 from bmtools.commands.import_.importing import reads
-from bmtools.corpus.formats.settings import JatsConfig, read_columns
+from bmtools.corpus.formats.settings import COLUMNS, JatsConfig, read_columns
 
 FORMATS: dict[str, click.Command] = {}
 _reads = partial(reads, FORMATS, is_text=True)
@@ -24,7 +24,8 @@ def _check_columns(ctx: click.Context, _param: click.Parameter, columns: str) ->
 
 _takes_columns = click.option(
     "--columns", default="id=id,text=text", show_default=True, metavar="KEY=NAME,...",
-    callback=_check_columns, help="Names of the id and of the text in the files.")
+    callback=_check_columns, help=f"Names in the files by the key that each fills: "
+                                  f"{', '.join(COLUMNS)}.")
 
 
 @_reads_documents("formats.texts.epub:epub_records", "EPUB", "book.epub -o book.jsonl",
@@ -52,7 +53,9 @@ def html() -> None:
 def jsonl() -> None:
     """Foreign JSON Lines, under the keys that commands agree on.
 
-    Numbers in id become text, a missing id becomes FILE:LINE, other keys pass through.
+    Numbers in id become text, a missing id becomes FILE:LINE, other keys pass through. Without the
+    key of the text, tokens with ner_tags, documents of BigBIO, and questions with choices are
+    read.
     """
 
 
@@ -78,8 +81,7 @@ def parquet() -> None:
     """Rows of Parquet files, one record for each.
 
     Columns are taken as import jsonl takes keys. Bytes under agreed keys are UTF-8; other columns
-    of bytes, such as images, are left out. Without a column of the text, tokens are joined by
-    blanks, and ner_tags, as on the Hugging Face Hub, become entities.
+    of bytes, such as images, are left out.
     """
 
 

@@ -27,10 +27,10 @@ Unit = Literal["line", "paragraph", "file"]
 """Text of one record of plain text."""
 
 
-_COLUMNS = ("text", "text_pair", "question", "label", "labels", "score", "id", "document")
+COLUMNS = ("text", "text_pair", "question", "label", "labels", "score", "id", "document")
 
 
-def read_columns(columns: str, known: Sequence[str] = ("id", "text")) -> dict[str, str]:
+def read_columns(columns: str, known: Sequence[str] = COLUMNS) -> dict[str, str]:
     """Read KEY=NAME,...: the names of keys or columns in a source by the keys that they fill.
 
     Raises:
@@ -47,7 +47,7 @@ class TableConfig(Settings, title="Columns of a table"):
     """Columns of a table."""
 
     columns: str = option(
-        "text=text", f"Columns by the key that each fills: {', '.join(_COLUMNS)} (for "
+        "text=text", f"Columns by the key that each fills: {', '.join(COLUMNS)} (for "
                      "meta.document). A column is the name that the first line gives it, or its "
                      "number, counted from 1. Without an id, ids are FILE:LINE.",
         metavar="KEY=COLUMN,...")
@@ -66,7 +66,7 @@ class TableConfig(Settings, title="Columns of a table"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        read_columns(self.columns, _COLUMNS)
+        read_columns(self.columns)
         require(bool(self.labels_separator), "labels_separator", "nothing", "a character")
         require(len(self.delimiter) <= 1 or self.delimiter == "tab", "delimiter",
                 repr(self.delimiter), "one character, or tab")
@@ -76,7 +76,7 @@ class TableConfig(Settings, title="Columns of a table"):
     @property
     def by_key(self) -> dict[str, str]:
         """The columns that are read, by the key of records that each fills."""
-        return {"text": "text", **read_columns(self.columns, _COLUMNS)}
+        return {"text": "text", **read_columns(self.columns)}
 
     @property
     def labels(self) -> dict[str, str]:

@@ -21,7 +21,7 @@ _TOKENS = {"whitespace": re.compile(r"\S+"), "punctuation": re.compile(r"\w+|[^\
 _PREFIXES = {"iob2": "BBII", "iobes": "SBIE", "bilou": "UBIL", "io": "IIII"}
 _LINES = re.compile(r"[^\r\n]+")
 
-TAG = re.compile(r"O|([BIESLU])(?:-(\S.*))?")
+TAG = re.compile(r"O|_|\*+|([BIESLU])(?:[-_](\S.*))?")  # _ and *** are O in CAS and ESSAI
 _DOCUMENT = "-DOCSTART-"
 _NO_ID = frozenset({"", "-X-", "_", "O"})
 _ROW_BYTES = 300  # in memory, beside its text
@@ -37,7 +37,8 @@ def conll_records(names: Iterable[str], tally: Tally,
 
     The text is the tokens with one space between them, and a line break between the sentences of
     a document: the spacing before tokenization is not guessed. Tab or spaces separate the
-    columns, decided line by line. IO, IOB1, IOB2, IOBES and BILOU are read alike, as by conlleval:
+    columns, decided line by line. `_` and `***` are read as O, `B_TYPE` as `B-TYPE`.
+    IO, IOB1, IOB2, IOBES and BILOU are read alike, as by conlleval:
     B, S and U open an entity, and so do the others after O, after a closed entity or where the
     type changes. Ids are `DOCUMENT-sN`, or `STEM:LINE` if no line names the document.
 
@@ -78,7 +79,7 @@ def _sentences(name: str, config: ConllConfig, tally: Tally) -> Iterator[tuple[s
             size += len(line) + _ROW_BYTES
             check_record_size(size, place)
             try:
-                rows.append(_row(line, config, f"{source_name(name)}:{number}"))
+                rows.append(_row(line, config, f"{source_name(name)}:{number}", tally.counts))
             except RecordError as error:
                 fault = fault or error
             continue
@@ -123,7 +124,7 @@ def _columns(line: str) -> list[str]:
     return line.split("\t" if "\t" in line else None)
 
 
-def _row(line: str, config: ConllConfig, place: str) -> Row:
+def _row(line: str, config: ConllConfig, place: str, counts: Counter[str]) -> Row:
     """Read the token and the tag of a line."""
     columns = [column.strip() for column in _columns(line)]
     needed = max(config.token_column, config.tag_column, 2)
@@ -140,6 +141,7 @@ def _row(line: str, config: ConllConfig, place: str) -> Row:
         raise RecordError(place, f"found the tag {columns[at - 1]!r} in column {at}, expected O or "
                                  "one of B, I, E, S (L, U), alone or before -TYPE; "
                                  f"{setting('tag_column')} names its column")
+    counts["tags _ and *** read as O"] += tag[0][0] in "_*"
     return token, tag[1], tag[2]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from bmtools.corpus.formats.sets.mentions import IDENTIFIER, Arc, Mention, Span, annotated
+from bmtools.corpus.formats.sets.standoff import offsets
 from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.corpus.xml_stream import xml_elements
 from bmtools.errors import RecordError
@@ -82,11 +83,7 @@ def _record(root: Element, name: str, tally: Tally) -> Record:
 
 def _span(values: dict[str, str], text: str, place: str) -> Span:
     """Read the offsets of an annotation, in code points of the text."""
-    begin, end = values.get("begin", ""), values.get("end", "")
-    if not (begin.isdecimal() and end.isdecimal()):
-        raise RecordError(place, f"found begin {begin!r} and end {end!r}, expected whole numbers",
-                          values)
-    first, last = int(begin), int(end)
+    first, last = offsets(values.get("begin", ""), values.get("end", ""), place, str(values))
     if max(text) > "\uffff":
         units = text.encode("utf-16-le")
         first, last = (len(units[:2 * one].decode("utf-16-le", "ignore"))

@@ -8,11 +8,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from bmtools.corpus.formats.sets.conll import TAG, tag_entities
 from bmtools.corpus.formats.settings import read_columns
 from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.corpus.formats.texts.documents import MOST_RECORDS, whole_file
-from bmtools.corpus.formats.texts.json_lines import agreed_records
+from bmtools.corpus.formats.texts.json_lines import LAYOUTS, agreed_records
 from bmtools.errors import DataError, RecordError, setting, suggestion
 from bmtools.installation import require_extra
 from bmtools.io.failures import reading
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from pyarrow.parquet import FileMetaData
 
 _ROWS = 1000
-_TOKENS, _TAGS = "tokens", "ner_tags"  # of sets of entities on the Hugging Face Hub
 Row = tuple[str, str, JsonObject]
 
 
@@ -43,7 +41,7 @@ def parquet_records(names: Iterable[str], tally: Tally,
     Args:
         names: files, folders or archives of such; `-` for stdin. In an archive or from stdin, a
             file is held in memory.
-        columns: those of the id and the text, see `read_columns`.
+        columns: those of the source by the agreed keys, see `read_columns`.
         tally: counts the ids that were given, and columns and numbers that are left out.
             It rejects a row without text, or with wrong bytes or tags.
 
@@ -71,12 +69,10 @@ def _rows(name: str, by_key: Mapping[str, str], tally: Tally) -> Iterator[Row]:
             else pa.memory_map(os.fsencode(name)))
         schema, number = file.schema_arrow, 0
         text_key = by_key.get("text", "text")
-        taken = {text_key, by_key.get("id", "id"), *RecordFields.__annotations__}
+        taken = {text_key, *by_key.values(), "id", *RecordFields.__annotations__}
         columns = [field.name for field in schema if not _has_bytes(field.type)
                    or (field.name in taken and not field.type.num_fields)]
-        source_key = _TOKENS if (text_key == "text" not in columns and _TOKENS in columns
-                                 ) else text_key
-        if source_key not in columns:
+        if not {text_key, *LAYOUTS} & {*columns}:
             raise DataError(f"{source}: found no column {text_key!r}, "
                             f"{suggestion(text_key, columns)}; {setting('columns')} names it")
         tally.counts["columns of bytes left out"] += len(schema) - len(columns)
@@ -87,10 +83,7 @@ def _rows(name: str, by_key: Mapping[str, str], tally: Tally) -> Iterator[Row]:
                 number += 1
                 with tally.rejecting():
                     place = f"{source}:{number}"
-                    content = _content(row, classes, place, tally.counts)
-                    if isinstance(content[source_key], list):
-                        content = _joined(content, source_key, text_key, place, tally.counts)
-                    yield f"{stem}:{number}", place, content
+                    yield f"{stem}:{number}", place, _content(row, classes, place, tally.counts)
 
 
 def _content(row: Mapping[str, object], classes: Mapping[str, list[str]], place: str,
@@ -128,28 +121,6 @@ def _named(value: object, names: Sequence[str]) -> object:
     if isinstance(value, list):
         return [_named(one, names) for one in value]
     return names[value] if isinstance(value, int) and 0 <= value < len(names) else value
-
-
-def _joined(content: JsonObject, source_key: str, text_key: str, place: str,
-            counts: Counter[str]) -> JsonObject:
-    """Join tokens by blanks, and make entities of their tags, if there are any.
-
-    Raises:
-        RecordError: a token is not text, or the tags do not fit.
-    """
-    tokens, tags = content[source_key], content.get(_TAGS)
-    matches = [TAG.fullmatch(str(tag)) for tag in tags or ()]
-    if not all(isinstance(token, str) for token in tokens) or not all(matches) or (
-            tags and len(tags) != len(tokens)):
-        raise RecordError(place, f"found {tokens!r:.60} with {_TAGS} {tags!r:.60}, expected a tag "
-                          "for each token, O or B-TYPE and I-TYPE, as text or by names of classes",
-                          content)
-    text = " ".join(tokens)
-    rows = [(token, match[1], match[2]) for token, match in zip(tokens, matches, strict=False)
-            if match]
-    others = {key: value for key, value in content.items() if key not in (source_key, _TAGS)}
-    entities = {"entities": tag_entities(rows, text, "ENTITY", counts)} if tags is not None else {}
-    return {**others, text_key: text, **entities}
 
 
 def _batch_rows(metadata: FileMetaData) -> int:

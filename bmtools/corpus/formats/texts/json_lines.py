@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
-from typing import TypeVar
+from typing import Required, TypedDict, TypeVar
 
 import msgspec
 
+from bmtools.corpus.formats.sets.conll import TAG, tag_entities
+from bmtools.corpus.formats.sets.mentions import IDENTIFIER, Arc, Mention, Span, annotated
 from bmtools.corpus.formats.settings import read_columns
 from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.errors import RecordError, Reject, setting
@@ -22,6 +25,37 @@ Shape = TypeVar("Shape")
 _KNOWN = frozenset(RecordFields.__annotations__)
 # First line of a file that is one object, or a list of them.
 _WHOLE = re.compile(r"\s*([{\[]\s*$|\[\s*\{)")
+LAYOUTS = ("tokens", "passages", "correct_answers")
+"""Keys of objects whose text is in tokens, in passages as BigBIO has them, or in choices."""
+_TAGS = ("ner_tags", "pos_tags", "tags")
+_ANSWER = "answer_"
+_Text = str | list[str]
+
+
+class _Passage(TypedDict):
+    text: _Text
+    offsets: list[Span]
+
+
+class _Entity(TypedDict, total=False):
+    id: str | int
+    type: Required[str]
+    text: Required[_Text]
+    offsets: Required[list[Span]]
+    normalized: list[JsonObject]
+
+
+class _Relation(TypedDict):
+    type: str
+    arg1_id: str
+    arg2_id: str
+
+
+class _Document(TypedDict, total=False):
+    document_id: Required[str]
+    passages: Required[list[_Passage]]
+    entities: list[_Entity]
+    relations: list[_Relation]
 
 
 def json_objects(names: Iterable[str], shape: type[Shape],
@@ -77,12 +111,15 @@ def jsonl_records(names: Iterable[str], tally: Tally,
     """Yield the objects of foreign JSON Lines under the keys that commands agree on.
 
     Whole numbers in `id` and `label` become text, a missing id becomes `STEM:LINE`, nulls under
-    agreed keys are left out, and every other key passes through. A value under `id` or `text` that
-    another key replaces moves to `other_id` or `other_text`.
+    agreed keys are left out, and every other key passes through. A value under an agreed key that
+    another key replaces moves to `other_KEY`. Without the key of the text, three layouts are read:
+    `tokens`, joined by blanks, whose `ner_tags`, `pos_tags` or `tags` become entities; BigBIO's
+    `passages`, `entities` and `relations`; and a question with choices, whose `correct_answers`
+    become `labels` and their number the `label`.
 
     Args:
         names: files of JSON objects, one a line; `-` for stdin.
-        columns: keys of the id and the text, see `read_columns`.
+        columns: keys of the source by the agreed keys, see `read_columns`.
         tally: counts the ids that were given.
             It rejects a line that is no object, or one without text.
     """
@@ -93,29 +130,110 @@ def jsonl_records(names: Iterable[str], tally: Tally,
 def agreed_records(objects: Iterable[tuple[str, str, JsonObject]], columns: Mapping[str, str],
                    tally: Tally) -> Iterator[Record]:
     """Yield objects as `jsonl_records` does, each given after an own id and its place."""
+    names = {"id": "id", "text": "text", **columns}
     for own_id, place, content in objects:
         with tally.rejecting():
-            record = _with_agreed_keys(Record(content, place=place), columns.get("id", "id"),
-                                       columns.get("text", "text"))
+            content = _with_text(content, names["text"], place, tally)
+            record = _with_agreed_keys(Record(content, place=place), names)
             if record.get("id") is None:
                 tally.counts["ids given, as STEM:LINE"] += 1
                 record["id"] = own_id
             yield record
 
 
-def _with_agreed_keys(record: Record, id_key: str, text_key: str) -> Record:
-    """Put id and text first under their agreed keys; the rest follows in its order."""
-    if not isinstance(record.get(text_key), str):
-        found = repr(record[text_key])[:40] if text_key in record else "no such key"
-        raise RecordError(record.place, f"key '{text_key}': found {found}, expected text; "
-                                        f"{setting('columns')} names its key",
-                          record)
-    agreed: JsonObject = {"id": record.get(id_key), "text": record[text_key]}
+def _with_agreed_keys(record: Record, names: Mapping[str, str]) -> Record:
+    """Put the named keys first, as they are agreed; the rest follows in its order."""
+    agreed: JsonObject = {}
+    for key, name in names.items():
+        agreed[key] = record.get(name)
+        if (name not in record and key != "id") or (
+                key == "text" and not isinstance(agreed[key], str)):
+            found = repr(record[name])[:40] if name in record else "no such key"
+            raise RecordError(record.place, f"key '{name}': found {found}, expected "
+                              f"{'text' if key == 'text' else f'the {key}'}; "
+                              f"{setting('columns')} names its key", record)
+    if "document" in agreed:
+        agreed["meta"] = {"document": str(agreed.pop("document"))}
     for key, value in record.items():
-        if key in (id_key, text_key) or (value is None and key in _KNOWN):
-            continue
-        agreed[f"other_{key}" if key in ("id", "text") else key] = value
+        if key not in names.values() and (value is not None or key not in _KNOWN):
+            agreed[f"other_{key}" if key in agreed else key] = value
     for key in ("id", "label"):
         if isinstance(agreed.get(key), int) and not isinstance(agreed[key], bool):
             agreed[key] = str(agreed[key])
-    return Record(agreed, place=record.place)
+    return Record({key: value for key, value in agreed.items()
+                   if key == "id" or value is not None or key not in _KNOWN}, place=record.place)
+
+
+def _with_text(content: JsonObject, text_key: str, place: str, tally: Tally) -> JsonObject:
+    """Return an object with its text; see `jsonl_records`."""
+    key = next((one for one in (text_key, *LAYOUTS) if one in content), text_key)
+    if isinstance(content.get(key), list) and key not in LAYOUTS[1:]:
+        return _joined(content, key, text_key, place, tally.counts)
+    if key == "passages":
+        return _of_bigbio(content, text_key, place, tally)
+    if key != "correct_answers":
+        return content
+    choices = content.get("answers") or {
+        name.removeprefix(_ANSWER): value for name, value in content.items()
+        if name.startswith(_ANSWER)}
+    if not isinstance(choices, dict) or not isinstance(content[key], list):
+        raise RecordError(place, "found correct_answers without a list, or without answers by "
+                                 "letter, expected both", content)
+    others = {name: value for name, value in content.items()
+              if name not in ("question", "answers", key) and not name.startswith(_ANSWER)}
+    lines = [str(content.get("question", "")), *(
+        f"({letter}) {answer}" for letter, answer in choices.items())]
+    return {**others, text_key: "\n".join(lines), "labels": content[key],
+            "label": str(len(content[key]))}
+
+
+def _joined(content: JsonObject, source_key: str, text_key: str, place: str,
+            counts: Counter[str]) -> JsonObject:
+    """Join tokens by blanks, and make entities of their tags, if there are any.
+
+    Raises:
+        RecordError: a token is not text, or the tags do not fit.
+    """
+    tokens = content[source_key]
+    tag_key = next((key for key in _TAGS if key in content), _TAGS[0])
+    tags = content.get(tag_key)
+    matches = [TAG.fullmatch(str(tag)) for tag in tags or ()]
+    if not all(isinstance(token, str) for token in tokens) or not all(matches) or (
+            tags and len(tags) != len(tokens)):
+        raise RecordError(place, f"found {tokens!r:.60} with {tag_key} {tags!r:.60}, expected a "
+                          "tag for each token, O or B-TYPE and I-TYPE, as text or by names of "
+                          "classes", content)
+    text = " ".join(tokens)
+    rows = [(token, match[1], match[2]) for token, match in zip(tokens, matches, strict=False)
+            if match]
+    others = {key: value for key, value in content.items() if key not in (source_key, tag_key)}
+    entities = {"entities": tag_entities(rows, text, "ENTITY", counts)} if tags is not None else {}
+    return {**others, text_key: text, **entities}
+
+
+def _of_bigbio(content: JsonObject, text_key: str, place: str, tally: Tally) -> JsonObject:
+    """Put passages at their offsets, and locate the mentions of BigBIO's entities."""
+    document: _Document = converted(content, _Document, place, strict=False)
+    passages, entities = document["passages"], document.get("entities", [])
+    if not all(one["offsets"] for one in (*passages, *entities)):
+        raise RecordError(place, "found a passage or an entity without offsets, expected pairs of "
+                                 "numbers", content)
+    text, mentions = "", []
+    for passage in passages:
+        start = passage["offsets"][0][0]
+        check_record_size(start, place)
+        text = text.ljust(start) + _plain(passage["text"])
+    for number, one in enumerate(entities, 1):
+        codes = [str(code["db_id"]) for code in one.get("normalized", ()) if code.get("db_id")]
+        mentions.append(Mention(
+            one["type"], tuple(one["offsets"]), _plain(one["text"]),
+            str(one.get("id", f"T{number}")), {IDENTIFIER: "|".join(codes)} if codes else {},
+            place, one))
+    arcs = [Arc(one["arg1_id"], one["arg2_id"], one["type"], {}, place, one)
+            for one in document.get("relations", ())]
+    record = annotated(document["document_id"], text, mentions, arcs, tally, place)
+    return {text_key: record.pop("text"), **record}
+
+
+def _plain(text: _Text) -> str:
+    return text if isinstance(text, str) else " ".join(text)

@@ -5,6 +5,8 @@ The sentences are made here; names of files, columns and types are those of the 
 
 from __future__ import annotations
 
+import json
+import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -141,3 +143,141 @@ def test_quaero_and_deft_2021(make: Make, imported) -> None:
                         "evaluations/ref-train-deft2021.txt")
     assert (record["labels"], mentions(record)) == (["infections", "peau"],
                                                     [("pathologie", "abcès")])
+
+
+def test_ggponc(make: Make, imported, run) -> None:
+    """Three editions: BigBIO's JSON, JSON Lines of tokens and tags, and CoNLL."""
+    entity = {"type": "Diagnosis_or_Pathology", "text": ["Melanom"], "offsets": [[12, 19]]}
+    parts = {"type": "Therapeutic", "text": ["Chemo-", "therapie"], "offsets": [[22, 28], [42, 50]]}
+    document = {
+        "document_id": "01_melanom_0001.tsv", "entities": [entity, parts], "passages": [
+            {"id": "0", "type": "sentence", "text": "Das maligne Melanom.", "offsets": [[0, 20]]},
+            {"id": "1", "type": "sentence", "text": "Chemo- oder Strahlentherapie",
+             "offsets": [[22, 50]]}]}
+    tokens = {"fname": "a.tsv", "sentence_id": 1, "tokens": ["Malignes", "Melanom"]}
+    tags = ["O", "B-Diagnosis_or_Pathology"]
+    make({"json/fine/long/all.json": json.dumps([document], indent=1),
+          "huggingface/train_fine_long.json": json.dumps({**tokens, "tags": tags}) + "\n",
+          "conll/train_fine_long.conll": "Malignes\tO\nMelanom\tB-Diagnosis_or_Pathology\n\n",
+          "splits.csv": "file,split\n01_melanom_0001.txt,train\n"})
+    [record] = imported("jsonl", "json/fine/long/all.json", "--lang", "de")
+    assert record["id"] == "01_melanom_0001.tsv"
+    assert record["text"] == "Das maligne Melanom.  Chemo- oder Strahlentherapie"
+    assert mentions(record) == [("Diagnosis_or_Pathology", "Melanom"),
+                                ("Therapeutic", "Chemo- therapie")]
+    [record] = imported("jsonl", "huggingface/train_fine_long.json")
+    assert (record["text"], mentions(record)) == (
+        "Malignes Melanom", [("Diagnosis_or_Pathology", "Melanom")])
+    [again] = imported("conll", "conll/train_fine_long.conll")
+    assert again["entities"] == record["entities"]
+    make({"bad.json": json.dumps([{**document, "entities": [{**entity, "offsets": []}]}])})
+    failed = run("import", "jsonl", "bad.json")
+    assert failed.code == 1
+    assert "bad.json (1): found a passage or an entity without offsets, expected" in failed.err
+    document["passages"][0]["offsets"] = [[10**12, 10**12 + 20]]
+    make({"bad.json": json.dumps([document])})
+    assert "bad.json (1): found a record of " in run("import", "jsonl", "bad.json").err
+
+
+def test_bigbio_relations_and_concepts(make: Make, imported) -> None:
+    """Documents of BigBIO's schema, as the Hub has them in Parquet, name the ends of relations."""
+    ends = [{"id": f"1_{name}", "type": kind, "text": [text], "offsets": [[start, start + 4]],
+             "normalized": [{"db_name": "MESH", "db_id": code}]} for name, kind, text, start, code
+            in (("T1", "Chemical", "Iron", 0, "D007501"), ("T2", "Disease", "rash", 10, "D005076"))]
+    make({"train.jsonl": json.dumps({
+        "id": "0", "document_id": "227508", "entities": ends, "events": [], "passages": [
+            {"id": "0", "type": "title", "text": ["Iron cures rash"], "offsets": [[0, 15]]}],
+        "relations": [{"id": "r", "type": "CID", "arg1_id": "1_T1", "arg2_id": "1_T2",
+                       "normalized": []}]}) + "\n"})
+    [record] = imported("jsonl", "train.jsonl")
+    assert mentions(record, "identifier", "start") == [("Chemical", "Iron", "D007501", 0),
+                                                       ("Disease", "rash", "D005076", 11)]
+    assert record["relations"] == [{"head": "1_T1", "tail": "1_T2", "type": "CID"}]
+
+
+def test_frenchmedmcqa(make: Make, imported, run) -> None:
+    """A question of one or several answers; the Hub's edition has a column for each."""
+    answers = {"a": "Fer", "b": "Zinc", "c": "Or", "d": "Cuivre", "e": "Iode"}
+    question = {"id": "q1", "question": "Lesquels ?", "correct_answers": ["a", "d"],
+                "subject_name": "pharmacie", "type": "multiple"}
+    make({"train.json": json.dumps([{**question, "answers": answers}]),
+          "hub.jsonl": json.dumps({**question, **{
+              f"answer_{key}": value for key, value in answers.items()}}) + "\n"})
+    [record] = imported("jsonl", "train.json")
+    assert record["text"] == "Lesquels ?\n(a) Fer\n(b) Zinc\n(c) Or\n(d) Cuivre\n(e) Iode"
+    assert (record["labels"], record["label"]) == (["a", "d"], "2")
+    assert imported("jsonl", "hub.jsonl") == [record]
+    make({"bad.json": json.dumps([{**question, "answers": ["Fer"]}])})
+    failed = run("import", "jsonl", "bad.json")
+    assert "bad.json (1): found correct_answers without a list" in failed.err
+
+
+def test_sets_of_texts_and_classes(make: Make, imported, run) -> None:
+    """MorFITT is a table, DiaMED JSON; PxCorpus has intents and slots in files of their own."""
+    case = {"identifier": "c1", "clinical_case": "Toux.", "icd-10": "J00-J99  Diseases",
+            "title": "Cas"}
+    make({"train.tsv": "identifier\tabstract\tspecialities\n"
+                       "PMC1\tUn \"virus\".\tvirology|genetics\n",
+          "splits/train.json": json.dumps([case]),
+          "intents.tsv": "paracétamol matin\tmedical_prescription\n",
+          "PxSLU_conll.txt": "paracétamol\tB-inn\nmatin\tB-rhythm_tdte\n\n"})
+    [record] = imported("table", "train.tsv", "--columns",
+                        "id=identifier,text=abstract,labels=specialities",
+                        "--set", "labels_separator=|")
+    assert (record["id"], record["labels"]) == ("PMC1", ["virology", "genetics"])
+    [record] = imported("jsonl", "splits/train.json", "--columns",
+                        "id=identifier,text=clinical_case,label=icd-10")
+    assert record == {"id": "c1", "text": "Toux.", "label": "J00-J99  Diseases", "title": "Cas"}
+    [record] = imported("table", "intents.tsv", "--columns", "text=1,label=2",
+                        "--set", "header=no")
+    assert record["label"] == "medical_prescription"
+    [record] = imported("conll", "PxSLU_conll.txt")
+    assert mentions(record) == [("inn", "paracétamol"), ("rhythm_tdte", "matin")]
+    failed = run("import", "jsonl", "splits/train.json", "--columns",
+                 "text=clinical_case,label=icd")
+    assert "key 'icd': found no such key, expected the label; --columns names" in failed.err
+
+
+def test_pairs_of_the_hub(make: Make, imported) -> None:
+    """CLISTER's and DEFT-2020's columns of pairs."""
+    make({"clister.jsonl": json.dumps({"id": "1", "document_1_id": "d", "text_1": "Toux.",
+                                       "text_2": "Il tousse.", "label": 4.5}) + "\n"})
+    [record] = imported("jsonl", "clister.jsonl", "--columns",
+                        "text=text_1,text_pair=text_2,score=label,document=document_1_id")
+    assert record == {"id": "1", "text": "Toux.", "text_pair": "Il tousse.", "score": 4.5,
+                      "meta": {"document": "d"}}
+
+
+CAS = ("1\t0\tPas\tpas\tADV\tpas\tB_cue_neg\n1\t1\tde\tde\tPRP\t_\tB_scope_neg\n"
+       "1\t2\tfièvre\tfièvre\tNOM\t_\tI_scope_neg\n1\t3\t.\t.\tSENT\t_\t_\n\n"
+       "2\t0\tToux\ttoux\tNOM\t***\n2\t1\t.\t.\tSENT\t***\n\n")
+
+
+def test_cas_and_essai(make: Make, imported, run, tmp_path: Path) -> None:
+    """Columns of document, word, token, lemma and part of speech; `***` marks no negation."""
+    make({"CAS_neg.txt": CAS, "hub.jsonl": json.dumps({
+        "id": "1", "tokens": ["Pas", "de", "fièvre"],
+        "ner_tags": ["B_cue_neg", "B_scope_neg", "I_scope_neg"]}) + "\n" + json.dumps({
+            "id": "2", "tokens": ["Toux", "."], "pos_tags": ["B-NOM", "B-SENT"]}) + "\n"})
+    first, second = imported("conll", "CAS_neg.txt", "--set", "token_column=3")
+    assert mentions(first) == [("cue_neg", "Pas"), ("scope_neg", "de fièvre")]
+    assert (second["text"], second["entities"]) == ("Toux .", [])
+    assert "tags _ and *** read as O: 3" in run(
+        "import", "conll", "CAS_neg.txt", "--set", "token_column=3").err
+    first, second = imported("jsonl", "hub.jsonl")
+    assert mentions(first) == [("cue_neg", "Pas"), ("scope_neg", "de fièvre")]
+    assert mentions(second) == [("NOM", "Toux"), ("SENT", ".")]
+    for program, arguments in (
+            (r"""NF {print $3 "\tB-" $5; next} {print}""", ["conll"]),
+            (r"""NF {text = text $3 " "; tag = $NF; next}
+                 {print text "\t" (tag == "***" ? "neutral" : "negation"); text = ""}""",
+             ["table", "--columns", "text=1,label=2", "--set", "header=no"])):
+        made = subprocess.run(["awk", "-F\t", program, "CAS_neg.txt"], capture_output=True,
+                              check=True, cwd=tmp_path, text=True).stdout
+        make({"made.tsv": made})
+        first, second = imported(arguments[0], "made.tsv", *arguments[1:])
+        if arguments == ["conll"]:
+            assert mentions(second) == [("NOM", "Toux"), ("SENT", ".")]
+        else:
+            assert (first["text"], first["label"], second["label"]) == (
+                "Pas de fièvre .", "negation", "neutral")

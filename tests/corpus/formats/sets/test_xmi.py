@@ -77,7 +77,7 @@ def test_annotations_outside_the_text_are_lost(source) -> None:
 
 @pytest.mark.parametrize(("more", "message"), [
     ('<custom:ACTOR xmi:id="30" sofa="9" begin="x" end="2"/>',
-     r"case\.xml:14: found begin 'x' and end '2', expected whole numbers"),
+     r"case\.xml:14: found the offsets 'x' and '2', expected whole numbers"),
     ('<cas:Sofa xmi:id="31" sofaString="Other."/>', r"case\.xml:2: found 2 views")])
 def test_faults_are_named(source, more: str, message: str) -> None:
     with pytest.raises(RecordError, match=message):
