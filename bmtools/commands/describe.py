@@ -39,9 +39,10 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject,
 
     Prints a JSON line for each file: records, documents, megabytes of text (10^6 bytes of UTF-8,
     titles included), words and how long records are; languages, licences, years and sources;
-    distinct words by how often they occur. Of sets also entities and relations by type, labels,
-    and label_bias: the labels that are not the most frequent one, in relation to that; words
-    inside of entities to those outside; the least repeats of an answer to the most.
+    distinct words by how often they occur. Of sets also entities and relations by type, words by
+    label (O, B- and I- with the type), labels, and label_bias: the labels that are not the most
+    frequent one, in relation to that; words inside of entities to those outside; the least repeats
+    of an answer to the most.
     """
     if topics not in (None, "medicine") and not Path(topics or "").is_file():
         raise click.UsageError(f"--topics: found {topics!r}, expected medicine or a TOML file")

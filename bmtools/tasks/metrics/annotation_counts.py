@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from bmtools.records import JsonObject
 from bmtools.tasks.metrics.answers import question_of
 from bmtools.tasks.metrics.errors import typed_spans
-from bmtools.tasks.metrics.spans import find_words, rounded, words_in
+from bmtools.tasks.metrics.spans import find_words, rounded
 
 _KINDS = ("entities", "relations", "label", "labels", "answers")
 
@@ -20,7 +21,7 @@ class AnnotationCounts:
 
     Attributes:
         kinds: annotations by type or label, by key.
-        words: words inside and outside of entities.
+        words: words by label: O, and B- and I- with the type of their entity.
         repeats: how often each question and its first answer occur; in memory, as sets are small.
     """
 
@@ -34,7 +35,7 @@ class AnnotationCounts:
             for key in record.keys() & _KINDS:
                 self.kinds.setdefault(key, Counter()).update(_annotations(record, key))
             if "entities" in record:
-                self.words.update(_words(record))
+                self.words.update(_labels_of_words(record))
             if record.get("answers"):
                 question = record.get("question", question_of(record))
                 self.repeats[question, record["answers"][0]["text"]] += 1
@@ -54,15 +55,19 @@ class AnnotationCounts:
         divided by words outside of all; of answers, the least times that a question and its
         answer occur divided by the most, which `repeats` has.
 
-        Source: Shin et al. 2020 (BioMegatron), table 8. Its tags are of tokens, not of words.
+        `token_labels` counts words by B-, I- and O, those in two entities with the first.
+
+        Sources: Shin et al. 2020 (BioMegatron), table 8; Pavlova and Makhlouf 2023 (BIOptimus),
+        figure 6. Their tags are of tokens, not of words.
         """
         kinds = {key: self.kinds[key] for key in _KINDS if self.kinds.get(key)}
         bias = {key: _share(counts.total() - max(counts.values()), max(counts.values()))
                 for key, counts in kinds.items() if key not in ("entities", "answers")}
-        bias |= {"entities": _share(self.words["inside"], self.words["outside"])} \
-            if self.words else {}
+        outside = self.words["O"]
+        bias |= {"entities": _share(self.words.total() - outside, outside)} if self.words else {}
         ends = [min(self.repeats.values()), max(self.repeats.values())] if self.repeats else []
         bias |= {"answers": _share(*ends)} if ends else {}
+        kinds |= {"token_labels": self.words} if kinds.get("entities") else {}
         return {**{key: dict(counts.most_common()) for key, counts in kinds.items()},
                 **({"repeats": ends} if ends else {}), **({"label_bias": bias} if bias else {})}
 
@@ -77,10 +82,17 @@ def _annotations(record: JsonObject, key: str) -> list[str]:
     return [one if key == "labels" else one["type"] for one in found]
 
 
-def _words(record: JsonObject) -> dict[str, int]:
+def _labels_of_words(record: JsonObject) -> Counter[str]:
     spans = find_words(record["text"])
-    inside = {word for word, _ in words_in(spans, typed_spans(record))}
-    return {"inside": len(inside), "outside": len(spans) - len(inside)}
+    starts, ends = [start for start, _ in spans], [end for _, end in spans]
+    labels = ["O"] * len(spans)
+    for start, end, kind in sorted(typed_spans(record)):
+        prefix = "B"
+        for word in range(bisect_right(ends, start), bisect_left(starts, end)):
+            if labels[word] == "O":
+                labels[word] = f"{prefix}-{kind}"
+            prefix = "I"
+    return Counter(labels)
 
 
 def _share(part: int, whole: int) -> float | None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from bmtools.corpus.formats.sets.conll import conll_records
 from bmtools.tasks.metrics.annotation_counts import AnnotationCounts
 
 
@@ -28,9 +33,20 @@ def test_every_kind_of_annotation() -> None:
         {"id": "3", "text": "Tosse .", "label": "no"}]
     # Two words of nine are in mentions, one of them in two.
     assert count(records) == {
-        "entities": {"DIS": 1, "SIGN": 1}, "relations": {"has": 1},
+        "entities": {"DIS": 1, "SIGN": 1}, "token_labels": {"O": 7, "B-DIS": 1, "I-DIS": 1},
+        "relations": {"has": 1},
         "label": {"yes": 2, "no": 1}, "labels": {"x": 2, "y": 1},
         "label_bias": {"relations": 0.0, "label": 0.5, "labels": 0.5, "entities": 0.285714}}
+
+
+@pytest.mark.data
+def test_labels_of_words_are_the_tags_of_the_file(data: Path) -> None:
+    """BIOptimus, figure 6: BC5CDR, whose tags stand in the file."""
+    path = data / "en/ner/BC5CDR/test.tsv"
+    counts = AnnotationCounts()
+    counts.add(conll_records([str(path)]))
+    assert counts.line()["token_labels"] == Counter(
+        line.split("\t")[1] for line in path.read_text().splitlines() if line)
 
 
 def test_answers_that_repeat() -> None:
