@@ -161,6 +161,7 @@ def _run_folds(plan: FinetunePlan, directory: Path, report: Reporter, reject: Re
     lines: list[Report] = []
     tokens_seen = 0
     stops: Mapping[int, Stop] | None = None
+    values: Mapping[str, object] = {}
 
     def report_of_fold(number: int, line: Report) -> None:
         if "note" not in line:
@@ -176,7 +177,7 @@ def _run_folds(plan: FinetunePlan, directory: Path, report: Reporter, reject: Re
             runs = train_runs(replace(plan, output=partial_output / f"fold-{fold}"), sources,
                               partial(report_of_fold, fold), reject, stops)
             if TEST not in sources:
-                stops = runs.stops
+                stops, values = runs.stops, runs.values
                 plan = replace(runs.plan, output=plan.output,
                                finetuning=replace(runs.plan.finetuning, grid=""))
                 continue
@@ -187,6 +188,7 @@ def _run_folds(plan: FinetunePlan, directory: Path, report: Reporter, reject: Re
         if not is_main_process():
             return summary
         (partial_output / FOLDS).write_bytes(encode_lines(lines))
+        _write_grid(partial_output, values)
         hashes = {name: digest for sources in folds.values() for reader in sources.values()
                   for name, digest in reader.hashes.items()}
         replace(_manifest(runs, next(iter(folds.values())), summary, started),
@@ -214,12 +216,17 @@ def _write(runs: Runs, sources: Sources, started: float) -> Report:
     model = task.finish(trained_model(task, best))
     with new_directory(plan.output, plan.overwrite) as partial:
         (partial / SEEDS).write_bytes(encode_lines(runs.lines))
-        if runs.values:  # JSON's values are TOML's
-            (partial / GRID).write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value
-                                                in runs.values.items()), encoding="utf-8")
+        _write_grid(partial, runs.values)
         write_checkpoint_files(partial, model, task.checkpoint.tokenizer,
                                _manifest(runs, sources, summary, started))
     return summary
+
+
+def _write_grid(directory: Path, values: Mapping[str, object]) -> None:
+    """Write the settings that a grid chose, if there are any, as a file for `--config`."""
+    if values:  # JSON's values are TOML's
+        (directory / GRID).write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value
+                                              in values.items()), encoding="utf-8")
 
 
 def _manifest(runs: Runs, sources: Sources, summary: Report, started: float) -> Manifest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -211,6 +212,7 @@ def test_a_fold_chooses_settings_of_a_grid_for_the_others(bert: Path, tmp_path: 
     for fold in (0, 2):
         settings = read_manifest(tmp_path / f"out/fold-{fold}")["settings"]
         assert {name: settings[name] for name in best} == best
+    assert tomllib.loads((tmp_path / "out/grid.toml").read_text()) == best
 
 
 def test_each_seed_begins_with_its_own_loss_scale(tuned, monkeypatch: pytest.MonkeyPatch) -> None:
