@@ -43,7 +43,7 @@ from bmtools.distributed import SHARD, is_launched, is_main_process, world_size
 from bmtools.errors import Reject, count_of
 from bmtools.io.directories import discard_run
 from bmtools.io.provenance.manifest import is_finished
-from bmtools.io.sources import STDIN
+from bmtools.io.sources import STDIN, split_name
 from bmtools.io.system import STOPPED, Ended, handling_signals, interruption
 from bmtools.models.sizes import SIZES
 from bmtools.recipes.phases import RunConfig
@@ -67,8 +67,6 @@ from bmtools.training.plan import (
 )
 from bmtools.values import format_figure
 
-MEASURES = ("pppl", "mrr")
-"""Names of the measures of `--score`."""
 TRAINING_FILES = "Records, or directories of shards made by tokenize; none or - means stdin."
 
 
@@ -148,12 +146,8 @@ def _read_data(step: CommandStep, values: Values) -> None:
                                    "expected another one")
         train[MAIN] = step.sources(files)
     auxiliary = {name: values.pop(name) for name in (REPLAY, EVALUATE, RETAIN)}
-    scored = [text.partition("=") for text in values["scored"]]
-    for number, (measure, _, path) in enumerate(scored):
-        if measure not in MEASURES or not Path(path).is_file():
-            raise click.UsageError(f"--score: found {values['scored'][number]!r}, expected "
-                                   "pppl=FILE or mrr=FILE")
-    values["scored"] = [(measure, path) for measure, _, path in scored]
+    if wrong := [text for text in values["scored"] if not text.startswith(("pppl=", "mrr="))]:
+        raise click.UsageError(f"--score: found {wrong[0]!r}, expected pppl=FILE or mrr=FILE")
     values["data"] = DataConfig(
         train, {name: (path,) for name, path in auxiliary.items() if path},
         values.pop("lang"), values.pop("segmenter"), values.pop("terms"))
@@ -170,7 +164,8 @@ takes_data = partial(add_options, [
                  help="Held-out text, scored at each phase's end and every --eval-steps."),
     click.option("--retain", metavar="PATH", type=InputPath(),
                  help="General text, scored before and after to show what is forgotten."),
-    click.option("--score", "scored", multiple=True, metavar="pppl|mrr=FILE", type=NamedInput(),
+    click.option("--score", "scored", multiple=True, metavar="pppl|mrr=FILE",
+                 type=NamedInput(InputFile(allow_dash=False)),
                  help="Sentences or maskings to score as score-pppl and score-mrr do: at the "
                       "start, at each phase's end and every --eval-steps; repeat for more."),
     click.option("--lang", default="", metavar="CODE",
@@ -289,7 +284,7 @@ def trains(*own: Decorator, without: Sequence[str] = (), **defaults: Any) -> Dec
 
 def run_training(step: CommandStep, model: ModelInit, data: DataConfig, config: RunConfig,
                  output: Path, reject: Reject, resume: bool, processes: int, shard: bool,
-                 dry_run: bool, scored: Sequence[tuple[str, str]], teacher: Path | None = None,
+                 dry_run: bool, scored: Sequence[str], teacher: Path | None = None,
                  ) -> None:
     """Check, launch and train, and print metrics, or the forecast of a dry run.
 
@@ -326,7 +321,7 @@ def run_training(step: CommandStep, model: ModelInit, data: DataConfig, config: 
 
         plan = replace(plan, scorers=[
             partial(getattr(scoring, measure), path, device=plan.optimization.device)
-            for measure, path in scored])
+            for measure, path in map(split_name, scored)])
         lines: Callable = partial(pretrain_lines, plan, model, data, reject) \
             if teacher is None else partial(distill_lines, plan, model, teacher, data, reject)
         if not dry_run:

@@ -360,9 +360,8 @@ class Run:
         every, ends = self._plan.reporting.eval_steps, {*accumulate(self.schedule.steps_per_phase)}
         times = len(ends.union(range(every, self.schedule.steps + 1, every) if every else ()))
         seconds = sum(line["seconds"] for line in lines)
-        yield {"note": f"scoring took {format_duration(seconds)} and will be done "
-                       f"{count_of(times, 'times')} more, "
-                       f"{format_duration(times * seconds)} in all"}
+        yield {"note": f"scoring took {format_duration(seconds)}; {count_of(times, 'times')} more "
+                       f"will take {format_duration(times * seconds)}"}
 
     def _retained(self, when: str) -> Iterator[JsonObject]:
         """Evaluate on the corpus to retain, before the first step and after the last."""

@@ -158,6 +158,9 @@ def conll() -> None:
         "curated.json -o curated.jsonl", "curated.json --unmasked")
 @click.option("--unmasked", is_flag=True,
               help="One record for every sentence, unmasked, for score-pppl.")
+@click.option("--windows", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
+              help="Write maskings of longer texts also with 1 to N lines before and after them, "
+                   "for score-mrr --by window.")
 def curated() -> None:
     """BioBIT's curated maskings, one record with text and target for each."""
 

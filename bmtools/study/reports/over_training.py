@@ -20,20 +20,12 @@ from bmtools.study.reports.labels import names_of, short, words_of
 from bmtools.study.reports.study import Study, StudyDirectory
 from bmtools.values import format_cell
 
-_KINDS = {"mrr": False, "pppl": False, "seeds of tasks": True, "finetuned": True, "tasks": True}
-"""Kinds of lines with scores, the ones that count first; whether they are of a task."""
-_OF_SUITES = {"MRR", "PPPL"}  # names of predictions among the sets of suites
+_KINDS = ("mrr", "pppl", "seeds of tasks", "finetuned", "tasks", "suite")
+"""Kinds of lines with scores; of two for the same, the first counts."""
 _NAMES = {"mrr": "mean reciprocal rank", "pppl": "pseudo-perplexity"}
 _BETTER_BELOW = {"pseudo-perplexity", "bits per character"}
+_PREDICTIONS = {*_NAMES.values(), *_BETTER_BELOW, "MRR", "PPPL"}  # the last two are of suites
 _LEAST_MODELS = 4  # for an interval by Fisher's z
-
-
-class Measure(NamedTuple):
-    """A metric on some data; of predictions of masked words, or of a task."""
-
-    words: str
-    data: str
-    is_task: bool
 
 
 class Score(NamedTuple):
@@ -44,46 +36,41 @@ class Score(NamedTuple):
     tokens: int = 0
 
 
-def collect_scores(study: Study) -> Mapping[Measure, Mapping[str, Score]]:
-    """Collect the scores of pretrained models by their names; fine-tuned models count as these."""
-    found: defaultdict[Measure, dict[str, Score]] = defaultdict(dict)
-    for kind, is_task in _KINDS.items():
-        first = {(line.get("model"), line.get("set"), line.get("data"), line.get("task")): line
+def collect_scores(study: Study) -> Mapping[tuple[str, str], Mapping[str, Score]]:
+    """Collect scores by metric and data, then by the model that was pretrained."""
+    found: defaultdict[tuple[str, str], dict[str, Score]] = defaultdict(dict)
+    for kind in _KINDS:
+        first = {tuple(map(line.get, ("model", "set", "data", "task", "suite"))): line
                  for line in reversed(study.lines[kind])}  # others have further metrics
         for line in reversed(first.values()):
-            one = _pretrained(study, line.get("model", ""))
+            one, model = _pretrained(study, line.get("model", "")), line.get("model", "")
             for words, estimate in _values(line):
-                found[Measure(words, line.get("data", ""), is_task)].setdefault(
-                    one.name if one else line.get("model", ""),
-                    Score(estimate, one.run, one.record.get("tokens_seen") or 0) if one
-                    else Score(estimate))
+                found[words, line.get("data") or line.get("suite", "")].setdefault(
+                    one.name if one else model, Score(estimate, one.run, one.record.get(
+                        "tokens_seen") or 0) if one else Score(estimate))
     for run, lines in study.runs.items():
-        for line in lines:
-            for words, estimate in _values(line) if "signature" in line else ():
-                found[Measure(words, line.get("data", ""), is_task=False)][
-                    f"{run}, step {line['step']}"] = Score(estimate, run, line["tokens_seen"])
-    for line in study.lines["suite"]:
-        values = {name: value for group in ("scores", "averages")
-                  for name, value in line.get(group, {}).items() if value is not None}
-        sets = [value for name, value in values.items() if name not in _OF_SUITES]
-        if len(sets) > 1 and not line.get("averages"):
-            values[f"mean of {len(sets)} sets"] = fmean(sets)
-        for name, value in values.items():
-            found[Measure(name, line["suite"], name not in _OF_SUITES)].setdefault(
-                line["model"], Score(Estimate(value)))
+        for line in (line for line in lines if "signature" in line):
+            for words, estimate in _values(line):
+                found[words, line.get("data", "")][f"{run}, step {line['step']}"] = Score(
+                    estimate, run, line["tokens_seen"])
     return found
 
 
 def _values(line: JsonMapping) -> Iterator[tuple[str, Estimate]]:
-    """Yield the metrics of a line that are drawn: the first one of each split, and bits."""
+    """Yield the metrics of a line that are drawn: the first one of each split, bits, all sets."""
     of = ", ".join(filter(None, (line.get("task"), line.get("set"))))
     means = {metric.partition("_")[0]: (metric, one["mean"], one.get("interval"))
              for metric, one in reversed([*line.items()])
              if isinstance(one, Mapping) and "mean" in one}
-    bits = [(key, line[key], None) for key in ("bits_per_character",) if line.get(key) is not None]
-    for metric, value, bounds in means.values() or [*islice(metrics_of(line), 1), *bits]:
-        words = _NAMES.get(metric, words_of(metric))
-        yield words + f" ({of})" * bool(of), Estimate.of(value, bounds)
+    found = [*(means.values() or islice(metrics_of(line), 99 if "suite" in line else 1)),
+             ("bits_per_character", line.get("bits_per_character"), None)]
+    sets = [value for name, value, _ in found if name not in _PREDICTIONS and value is not None]
+    if "suite" in line and "averages" not in line and len(sets) > 1:
+        found.append((f"mean of {len(sets)} sets", fmean(sets), None))
+    for metric, value, bounds in found:
+        if value is not None:
+            words = _NAMES.get(metric, words_of(metric))
+            yield words + f" ({of})" * bool(of), Estimate.of(value, bounds)
 
 
 def _pretrained(study: Study, model: str) -> StudyDirectory | None:
@@ -98,21 +85,21 @@ def over_training(study: Study) -> Iterator[Part]:
     yield ("A run's checkpoints and the scores of its log make one line. Tokens needed are "
            "interpolated between the checkpoint that first has a score and the one before; where "
            "intervals are wide, a later checkpoint may be below the score again.")
-    for measure, scores in collect_scores(study).items():
+    for (words, _), scores in collect_scores(study).items():
         points: defaultdict[str, dict[int, Point]] = defaultdict(dict)
         for score in scores.values():
             points[score.run][score.tokens] = Point(score.tokens, *score.estimate)
         curves = {run: Curve([own[tokens] for tokens in sorted(own)])
                   for run, own in points.items() if run and len(own) > 1}
         if curves:
-            yield line_chart(f"{measure.words[:1].upper()}{measure.words[1:]} over training",
-                             ("tokens trained on", measure.words), curves)
-            yield _tokens_needed(measure, curves, {
+            yield line_chart(f"{words[:1].upper()}{words[1:]} over training",
+                             ("tokens trained on", words), curves)
+            yield _tokens_needed(words, curves, {
                 model: score.estimate.value for model, score in scores.items()
                 if score.run not in curves})
 
 
-def _tokens_needed(measure: Measure, curves: Mapping[str, Curve],
+def _tokens_needed(words: str, curves: Mapping[str, Curve],
                    others: Mapping[str, float]) -> Table:
     """Tell when each run first has the score of each model: other ones, and the ends of runs."""
     lasts = {run: curve.points[-1] for run, curve in curves.items()}
@@ -120,13 +107,12 @@ def _tokens_needed(measure: Measure, curves: Mapping[str, Curve],
     names, rows = names_of(targets), list[list[Cell]]()
     for target, score in targets.items():
         for run, curve in curves.items():
-            tokens, *around = tokens_until(curve.points, score, measure.words in _BETTER_BELOW)
+            tokens, *around = tokens_until(curve.points, score, words in _BETTER_BELOW)
             share = tokens / lasts[target].x if target in lasts and isinstance(
                 tokens, int | float) else None
             rows.append([names[target], score, run, tokens, *around, share])
-    return Table(f"Tokens needed: {measure.words}", [
-        "score of", measure.words, "run", "tokens needed", "from", "to", "share of its tokens"],
-        rows)
+    return Table(f"Tokens needed: {words}", [
+        "score of", words, "run", "tokens needed", "from", "to", "share of its tokens"], rows)
 
 
 def tokens_until(points: Sequence[Point], score: float, better_below: bool = False,
@@ -158,10 +144,9 @@ def tokens_until(points: Sequence[Point], score: float, better_below: bool = Fal
 def correlations(study: Study) -> Iterator[Part]:
     """Correlate predictions of masked words with scores on tasks, over models."""
     scores = collect_scores(study)
-    rows = [[one.words, other.words, *found, len({predictions[model].run or model
-                                                  for model in both})]
-            for one, predictions in scores.items() if not one.is_task
-            for other, tasks in scores.items() if other.is_task
+    rows = [[one, other, *found, len({predictions[model].run or model for model in both})]
+            for (one, _), predictions in scores.items() if one in _PREDICTIONS
+            for (other, _), tasks in scores.items() if other not in _PREDICTIONS
             if (both := [model for model in predictions if model in tasks])
             and (found := correlate(*([own[model].estimate.value for model in both]
                                       for own in (predictions, tasks))))]

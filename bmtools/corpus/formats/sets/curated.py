@@ -16,7 +16,8 @@ _PUNCTUATION = ".,;:!?()[]{}\"'«»“”‘’…"  # noqa: RUF001
 
 
 @reader
-def curated_records(names: Iterable[str], tally: Tally, unmasked: bool = False) -> Iterator[Record]:
+def curated_records(names: Iterable[str], tally: Tally, unmasked: bool = False, windows: int = 0,
+                    ) -> Iterator[Record]:
     """Yield one record for every masking, with the masked word as `target`.
 
     Source: Buonocore et al. 2023, the Italian benchmark for mean reciprocal rank. Either file is
@@ -28,6 +29,8 @@ def curated_records(names: Iterable[str], tally: Tally, unmasked: bool = False) 
         names: JSON files, compressed or not; `-` for stdin.
         unmasked: yield one record for every sentence, as under `original`, on which the authors
             score pseudo-perplexity.
+        windows: yield each masking also with one line of its text on either side, and so on up to
+            this number, which `window` states; ids end in it.
         tally: rejects a masking whose word cannot be found, or a sentence without `original`.
     """
     for name in names:
@@ -38,6 +41,11 @@ def curated_records(names: Iterable[str], tally: Tally, unmasked: bool = False) 
                 with tally.rejecting():
                     if not unmasked:
                         more = {"text": masked, "target": _target(original, masked, place)}
+                        for width, text in _widened(item, str(masked), windows, place):
+                            yield Record(id=f"{own}-{width}", **more | {"text": text}, **keys,
+                                         window=width, meta={"document": sentence}, place=place)
+                        if windows:
+                            continue
                     elif isinstance(original, str):
                         more = {"text": original}
                     else:
@@ -80,6 +88,18 @@ def _target(original: object, masked: object, place: str) -> str:
         fault = (f"found no word of the original at {MASK}, expected the masking to differ from "
                  "the original in one word")
     raise RecordError(place, fault, {"original": original, "masked": masked})
+
+
+def _widened(item: JsonObject, masked: str, windows: int, place: str) -> Iterator[tuple[int, str]]:
+    """Yield a masking with 0 to `windows` lines of its text before and after it, and the number."""
+    whole = masked.replace(MASK, _masked_words(item["original"], masked))
+    before, found, after = item["original"].partition(whole)
+    if windows and not (found and before + after):
+        raise RecordError(place, "found no text around the masking under 'original', expected one "
+                                 "of several lines that contains it", item)
+    earlier, later = before.splitlines(), after.removeprefix("\n").splitlines()
+    for width in range(windows + 1 if windows else 0):
+        yield width, "\n".join([*earlier[max(len(earlier) - width, 0):], masked, *later[:width]])
 
 
 def _masked_words(original: str, masked: str) -> str:

@@ -64,6 +64,20 @@ def test_other_files_are_refused(write, content: str, message: str) -> None:
         list(curated_records([write(content)]))
 
 
+def test_windows_grow_by_a_line_on_either_side(write) -> None:
+    text = "Uno.\nDue.\nIl cuore batte.\nTre."
+    path = write(json.dumps({"contexts": [{"original": text, "masks": ["Il [MASK] batte."]}]}))
+    records = list(curated_records([path], windows=3))
+    assert [(record["id"], record["window"], record["text"]) for record in records] == [
+        ("w0-0-0", 0, "Il [MASK] batte."), ("w0-0-1", 1, "Due.\nIl [MASK] batte.\nTre."),
+        ("w0-0-2", 2, "Uno.\nDue.\nIl [MASK] batte.\nTre."),
+        ("w0-0-3", 3, "Uno.\nDue.\nIl [MASK] batte.\nTre.")]
+    assert {record["target"] for record in records} == {"cuore"}
+    assert {record["meta"]["document"] for record in records} == {"w0"}
+    with pytest.raises(RecordError, match="found no text around the masking"):
+        list(curated_records([write(sentence("Il cuore.", "Il [MASK]."))], windows=1))
+
+
 def test_unmasked_sentences(write) -> None:
     path = write(sentence("Il cuore batte.", "Il [MASK] batte.", "Il cuore [MASK]."))
     [record] = curated_records([path], unmasked=True)
@@ -104,4 +118,10 @@ def test_real_context_windows(data: Path) -> None:
     assert len(records) == 26
     for record in records:
         number = int(record["id"].removeprefix("w").split("-")[0])
+        assert record["text"].replace(MASK, record["target"]) in texts[number]
+    grown = list(curated_records([str(path)], windows=4))
+    assert len(grown) == 5 * 26
+    assert [record["text"] for record in grown[::5]] == [record["text"] for record in records]
+    for record in grown:
+        number = int(record["meta"]["document"].removeprefix("w"))
         assert record["text"].replace(MASK, record["target"]) in texts[number]
