@@ -43,16 +43,15 @@ def overview_lines(papers: Mapping[str, Any]) -> Iterator[str]:
         yield f"| [{paper['title']}](rows/{name}.md) | {counts(paper['rows'])} |"
     yield f"| all | {counts(rows)} |\n"
     yield "## Tables and figures\n"
-    yield "The commands are on the page of the paper.\n"
+    yield "Each command is linked to its line on the page of the paper.\n"
     yield "| paper | table or figure | rows | state | commands |\n| --- | --- | --- | --- | --- |"
     for name, paper in papers.items():
         for place, found in by_place(paper["rows"]).items():
             if re.match(r"(Table|Figure)s? ", place):
                 ids = ", ".join(row["id"] for row in found)
                 state = "part" if any("missing" in row for row in found) else "works"
-                names = dict.fromkeys(short_name(paper["commands"][one])
-                                      for row in found for one in row["run"])
-                shown = ", ".join(f"`{one}`" for one in names)
+                shown = command_links(paper["commands"], f"rows/{name}.md", [
+                    one for row in found for one in row["run"]])
                 yield (f"| [{paper['title']}](rows/{name}.md) | {place} | {ids} | {state} "
                        f"| {shown} |")
     yield "\n## Rows that work in part\n"
@@ -84,6 +83,14 @@ def paper_lines(paper: Mapping[str, Any]) -> Iterator[str]:
         yield f"### {name}\n\n```sh\n{wrapped(line)}\n```\n"
 
 
+def command_links(commands: Mapping[str, str], page: str, names: Sequence[str]) -> str:
+    """Return links to commands of a page, those of one command of bmtools after its name."""
+    found: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        found.setdefault(short_name(commands[name]), []).append(f"[{name}]({page}#{name})")
+    return "; ".join(f"`{name}` {', '.join(links)}" for name, links in found.items())
+
+
 def counts(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the number of rows, of those that work and of the others, as cells."""
     part = sum("missing" in row for row in rows)
@@ -101,9 +108,9 @@ def by_place(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, A
 
 
 def short_name(line: str) -> str:
-    """Return the name of the last command in a line, with its subcommand, recipe or study."""
+    """Return the name of the last command in a line, with its subcommand or study."""
     words = line.split("bmtools ")[-1].split()
-    more = {"import": 2, "finetune": 2, "recipe": 3, "study": 2, "export": 2}.get(words[0], 1)
+    more = {"import": 2, "finetune": 2, "recipe": 2, "study": 2, "export": 2}.get(words[0], 1)
     return " ".join(words[:more])
 
 
