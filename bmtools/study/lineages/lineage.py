@@ -212,7 +212,7 @@ class _Trace:
         it only where no other one did."""
         found: JsonMapping | None = None
         for path in self._records.get(id, []):
-            record = self._record(path)
+            record = self._record(path) or self._part(path)
             if record.get("sha256") == id:
                 is_made = _is_made(id, record)
                 if found is None or is_made:
@@ -237,6 +237,15 @@ class _Trace:
         if record.get("command") == _BUILD and "vocabulary" in record:
             self._vocabularies[record["vocabulary"]] = described
         self._records.setdefault(record.get("sha256", ""), []).append(described)
+        for name, id in record.get("files", {}).items():
+            if ".jsonl" in name:
+                self._records.setdefault(id, []).append(described / name)
+
+    def _part(self, path: Path) -> JsonMapping:
+        """Return the record of a file that only its directory has, such as a part of a split."""
+        record = self._record(path.parent)
+        id = record.get("files", {}).get(path.name)
+        return {**record, "sha256": id} if id else {}
 
     def _candidates(self, role: str, step: JsonMapping, place: Path) -> Iterator[Path]:
         """Yield where names lead: of an input its own, of a directory those among the settings."""

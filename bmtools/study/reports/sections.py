@@ -11,6 +11,7 @@ from bmtools.errors import count_of
 from bmtools.io.directories import directory_bytes
 from bmtools.io.energy.figures import KINDS
 from bmtools.io.energy.settings import EnergyConfig
+from bmtools.io.sources import source_stem
 from bmtools.models.model_files import CONFIG, count_weights
 from bmtools.records import JsonMapping, JsonObject
 from bmtools.study.cards.scores import metrics_of
@@ -323,10 +324,32 @@ def _description(study: Study, directory: StudyDirectory) -> dict[str, Cell]:
     """Describe the text, the beginning and the settings of a model."""
     settings = directory.record.get("settings", {})
     return {"text": _texts(directory),
+            "GB of the text": _gigabytes(study, directory),
+            "translated": _translated(study, directory),
             "tokens of the text": directory.corpus_tokens or None,
             "from": ", ".join(directory.bases.values()),
             "tokens trained on": study.trained_tokens(directory),
             **{key: _setting(key, settings) for key in _SETTINGS}}
+
+
+def _gigabytes(study: Study, directory: StudyDirectory) -> float | None:
+    """Add up the sizes of a model's texts; None if `describe` did not measure all of them."""
+    sizes = {line["corpus"]: line.get("megabytes") for line in study.lines["corpora"]}
+    texts = [*directory.record.get("inputs", {})]
+    found = [size for text in texts
+             if isinstance(size := sizes.get(text, sizes.get(source_stem(text))), int | float)]
+    return sum(found) / 1000 if found and len(found) == len(texts) else None
+
+
+def _translated(study: Study, directory: StudyDirectory) -> str | None:
+    """Return whether a model's texts were translated; None if records do not show it."""
+    nodes = {node.id for node in study.lineage.nodes}
+    texts = [study.lineage.behind(id) for id in directory.record.get("inputs", {}).values()
+             if id in nodes]
+    found = {any("translate" in node.commands for node in text) for text in texts}
+    if found == {False}:
+        return "no" if all(text[0].record for text in texts) else None
+    return {2: "partially", 1: "yes"}.get(len(found))
 
 
 def _texts(directory: StudyDirectory) -> str:

@@ -262,3 +262,21 @@ def test_a_directory_that_is_gone_is_named_by_its_path(tmp_path: Path) -> None:
         "parents": {"merged 1": "b" * 64, "merged 2": "c" * 64}}))
     names = {node.id[0]: node.name for node in trace([tmp_path / "model"]).nodes}
     assert names["b"] == "runs/one" and names["c"] == "runs/two"
+
+
+def test_a_part_in_a_directory_is_of_the_step_that_wrote_the_directory(make: Make,
+                                                                       tmp_path: Path) -> None:
+    """As the samples of a ladder, whose record is that of their directory."""
+    raw = make("corpus.jsonl")
+    ladder, part = tmp_path / "ladder", sha256("small")
+    ladder.mkdir()
+    (ladder / "1kB.jsonl").write_text("small")
+    (ladder / "bmtools.json").write_text(json.dumps({
+        "command": "sample", "inputs": {"corpus.jsonl": raw}, "parents": {},
+        "sha256": hash_directory(ladder), "files": {"1kB.jsonl": part}}))
+    make("model", {"ladder/1kB.jsonl": part}, {})
+    found = trace([tmp_path / "model"])
+    assert names(found) == ["model", "1kB.jsonl", "corpus.jsonl"]
+    assert found.node(part).commands == ["sample"]
+    (ladder / "1kB.jsonl").write_text("other")
+    assert names(trace([tmp_path / "model"])) == ["model", "1kB.jsonl"]

@@ -320,6 +320,31 @@ def write_record(path: Path, **record: Any) -> str:
     return found
 
 
+def test_texts_have_sizes_and_are_known_to_be_translated(tmp_path: Path) -> None:
+    """The columns of BioBIT's table 1."""
+    texts = {}
+    for name, command in (("machine", "translate"), ("native", "import"), ("found", "")):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"id": name, "text": "Ha tosse."}))
+        texts[name] = hashlib.sha256((tmp_path / f"{name}.jsonl").read_bytes()).hexdigest()
+        if command:
+            write_record(tmp_path / f"{name}.jsonl", command=command)
+    scores = [{"corpus": name, "records": 1, "megabytes": size, "words_per_record": {}}
+              for name, size in (("machine", 28_000.0), ("native", 300.0))]
+    for model, names in (("m", ["machine"]), ("n", ["native"]), ("mn", ["machine", "native"]),
+                         ("f", ["found"])):
+        (tmp_path / model).mkdir()
+        write_record(tmp_path / model, command="pretrain",
+                     inputs={f"{name}.jsonl": texts[name] for name in names})
+        scores.append({"model": model, "mrr": 0.383, "maskings": 4, "data": "2"})
+    (tmp_path / "scores.jsonl").write_text("".join(json.dumps(line) + "\n" for line in scores))
+    write_report([tmp_path], tmp_path / "page.html")
+    head, *rows = Page((tmp_path / "page.html").read_text()).tables[
+        "Models with their texts, settings and scores"]
+    assert head[:4] == ["model", "text", "GB of the text", "translated"]
+    assert [[row[0], *row[2:4]] for row in rows] == [
+        ["m", 28, "yes"], ["n", 0.3, "no"], ["mn", 28.3, "partially"], ["f", "", ""]]
+
+
 @pytest.fixture
 def tutorial(tmp_path: Path) -> Path:
     """A run of two phases whose log is redirected, and a tagger with predictions and scores."""
