@@ -104,9 +104,9 @@ def squad(step: CommandStep, records: RecordReader, reject: Reject, output: str)
 @writes_records()
 def squad_answers(step: CommandStep, records: RecordReader, reject: Reject, output: str,
                   predicted: str) -> None:
-    """Predicted answers by id, as the evaluation scripts of SQuAD read them.
+    """Predicted answers or labels by id, as the scripts of SQuAD and PubMedQA read them.
 
-    Each record has its best answer, or "" if it has none.
+    Each record has its best answer, or "" if it has none. A record with a label has that.
     """
     from bmtools.tasks.metrics import answers
 

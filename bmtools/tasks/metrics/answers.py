@@ -123,17 +123,19 @@ def _folded(text: str) -> str:
 
 def squad_answers(records: Iterable[Record], reject: Reject,
                   predicted: str = "predicted") -> dict[str, str]:
-    """Return the best predicted answer of each record by its id, empty for none.
+    """Return the best predicted answer or the label of each record by its id, empty for none.
 
-    Source: the predictions that the evaluation scripts of SQuAD 1.1 and 2.0 read.
+    Sources: the predictions that the evaluation scripts of SQuAD 1.1 and 2.0 read, and
+    evaluation.py of PubMedQA (repository pubmedqa/pubmedqa).
 
     Args:
-        records: with `answers` as `predict` writes them.
-        reject: receives records without predicted answers, and repeated ids.
-        predicted: key of the predictions: an object, or `answers`.
+        records: with `answers` or `label` as `predict` writes them.
+        reject: receives records without predictions, and repeated ids.
+        predicted: key of the predictions: an object, or their own key.
     """
-    return {record["id"]: next((answer["text"] for answer in held["answers"]), "")
-            for record, held in _predicted(records, predicted, ("answers",), reject)}
+    return {record["id"]: held["label"] if "label" in held else
+            next((answer["text"] for answer in held["answers"]), "")
+            for record, held in _predicted(records, predicted, ("answers", "label"), reject)}
 
 
 def bioasq_answers(records: Iterable[Record], reject: Reject,

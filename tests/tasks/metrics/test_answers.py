@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bmtools.corpus.formats.sets.pubmedqa import pubmedqa_records
 from bmtools.errors import RecordError, refuse
 from bmtools.records import Record
 from bmtools.tasks.metrics.answers import (
@@ -120,10 +121,20 @@ def test_squad_takes_the_best_answer_of_each_id() -> None:
     records = predictions(a=ranked(("Aspirin", 0.9), ("heparin", 0.1)), b=ranked(), c={},
                           d={"predicted": {"answers": [{"score": 1}]}})
     assert squad_answers(records, faults.append) == {"a": "Aspirin", "b": ""}
-    assert str(faults[0]) == ("f:3: key 'predicted.answers' is missing; expected answers as "
-                              "bmtools predict writes them")  # gold answers are no predictions
+    assert str(faults[0]) == ("f:3: key 'predicted.answers' is missing; expected answers or "
+                              "label as bmtools predict writes them")  # gold is no prediction
     assert faults[1].place == "f:4"
     assert squad_answers(records[:1], faults.append, "answers") == {"a": "heparin"}
+
+
+@pytest.mark.data
+def test_labels_are_written_as_the_file_that_pubmedqa_scores(data: Path) -> None:
+    """Its evaluation.py compares a file of predictions with its ground truth, key by key."""
+    folder = data / "en/qa/pubmedqa"
+    truth = json.loads((folder / "test_ground_truth.json").read_text())
+    records = pubmedqa_records([str(folder / "ori_pqal.json")],
+                               ids=str(folder / "test_ground_truth.json"))
+    assert squad_answers(records, refuse, "label") == truth
 
 
 def test_bioasq_takes_five_answers_of_all_texts_of_a_question() -> None:
