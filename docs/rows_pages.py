@@ -54,12 +54,11 @@ def overview_lines(papers: Mapping[str, Any]) -> Iterator[str]:
                     one for row in found for one in row["run"]])
                 yield (f"| [{paper['title']}](rows/{name}.md) | {place} | {ids} | {state} "
                        f"| {shown} |")
-    yield "\n## Rows that work in part\n"
-    yield "| row | place | missing |\n| --- | --- | --- |"
-    for name, paper in papers.items():
-        for row in paper["rows"]:
-            if "missing" in row:
-                yield f"| [{row['id']}](rows/{name}.md) | {row['place']} | {row['missing']} |"
+    part = [f"| [{row['id']}](rows/{name}.md) | {row['place']} | {row['missing']} |"
+            for name, paper in papers.items() for row in paper["rows"] if "missing" in row]
+    if part:
+        yield "\n## Rows that work in part\n\n| row | place | missing |\n| --- | --- | --- |"
+        yield from part
 
 
 def paper_lines(paper: Mapping[str, Any]) -> Iterator[str]:

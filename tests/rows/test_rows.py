@@ -86,13 +86,16 @@ def folder(sandbox: Path) -> Path:  # noqa: F811
             ("pubmed.xml.gz", gzip.compress((quickstart / "abstracts.xml").read_bytes())),
             ("memory.tsv", (quickstart / "memory.tsv").read_bytes()),
             ("curated.json", (quickstart / "curated.json").read_bytes()),
+            ("contexts.json", json.dumps({"contexts": [{
+                "original": "\n".join(["Uno.", "Due.", "Tre.", "Quattro.", "Il cuore batte."]),
+                "masks": ["Il [MASK] batte."]}]}).encode()),
             ("pubmedqa.json", json.dumps({"1": {"QUESTION": "Does it?", "CONTEXTS": ["It does."],
                                                 "final_decision": "yes"}}).encode()),
             ("bioasq.json", json.dumps({"questions": [
                 {"id": kind, "body": "Which?", "type": kind, "exact_answer": answer,
                  "snippets": [{"text": "The heart."}]}
                 for kind, answer in (("yesno", "yes"), ("factoid", [["heart"]]))]}).encode())):
-        (sandbox / name).unlink()
+        (sandbox / name).unlink(missing_ok=True)
         (sandbox / name).write_bytes(content)
     (sandbox / "annotated.jsonl").write_text("".join(json.dumps({
         "id": str(number), "text": text, "lang": "en",
