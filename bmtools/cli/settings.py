@@ -37,7 +37,7 @@ _KEYS = """
     focus_window focus_dim focus_min_count focus_max_tokens
     min_frequency max_alphabet unicode split_digits
     labels_separator label_names quoting
-    header delimiter token_column personal_kinds min_characters permutations
+    header delimiter row token_column personal_kinds min_characters permutations
     words_per_band min_count min_letters
     single_token_words context_characters neighbours projection
 """

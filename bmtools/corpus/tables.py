@@ -11,12 +11,14 @@ from itertools import chain
 
 from bmtools.corpus.formats.settings import TableConfig
 from bmtools.corpus.formats.tally import Tally, reader
+from bmtools.corpus.xml_stream import plain, xml_elements
 from bmtools.errors import DataError, RecordError, setting, suggestion
 from bmtools.io.record_size import most_bytes
 from bmtools.io.sources import read_lines, source_name, source_stem
 from bmtools.records import Record
 
 _DELIMITERS = "\t,;|"
+_ATTRIBUTE = "@"  # before names of attributes; alone it begins the names of columns of an element
 _SENTENCE = re.compile(r"(.+)_s\d+")  # of BLUE's ids of sentences: 11724768_s0
 
 
@@ -41,9 +43,9 @@ def table_records(names: Iterable[str], tally: Tally, config: TableConfig | None
     config = config or TableConfig()
     for name in names:
         header: list[str] = []
-        for place, raw in table_rows(name, config):
+        for place, raw in _xml_rows(name, config) if config.row else table_rows(name, config):
             row = [value.strip() for value in raw]
-            if not header:
+            if not header or raw[:1] == [_ATTRIBUTE]:
                 header, is_header = _header(row, config, headless)
                 columns = _find_columns(header, config, place)
                 others = {one: number for number, one in enumerate(header)
@@ -53,6 +55,21 @@ def table_records(names: Iterable[str], tally: Tally, config: TableConfig | None
             with tally.rejecting():
                 own_id = f"{source_stem(name)}:{place.rpartition(':')[2]}"
                 yield _record(row, columns, others, len(header), config, own_id, place)
+
+
+def _xml_rows(name: str, config: TableConfig) -> Iterator[tuple[str, list[str]]]:
+    """Yield the names of columns of each element that is a row, then its values.
+
+    Columns are its attributes, as `@id`, and its children; those of one name have a line each.
+    """
+    root, _, element = config.row.partition("/")
+    for found in xml_elements(name, (root,), (element,)):
+        place, row = f"{source_name(name)}:{found.sourceline}", {_ATTRIBUTE: ""}
+        row |= {f"{_ATTRIBUTE}{key}": str(value) for key, value in found.attrib.items()}
+        for child in found:
+            row[str(child.tag)] = f"{row.get(str(child.tag), '')}\n{plain(child)}"
+        yield place, [*row]
+        yield place, [*row.values()]
 
 
 def sentences_of_documents(records: Iterable[Record]) -> Iterator[Record]:

@@ -288,7 +288,7 @@ def standoff() -> None:
         "pairs.tsv --columns text=1,text_pair=2,label=3 --set header=no")
 @takes_settings(TableConfig, "config")
 def table() -> None:
-    """Any CSV or TSV, one record for every row.
+    """Any CSV or TSV, or elements of XML, one record for every row.
 
     Other columns go to meta. Tabs, commas or semicolons are found in the first line.
     """

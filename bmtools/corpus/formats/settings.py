@@ -64,8 +64,14 @@ class TableConfig(Settings, title="Columns of a table"):
                 "are letters. auto: off where tabs delimit the columns, but for cells that "
                 "pandas quoted because of a line break, tab or quote.")
 
+    row: str = option("", "Read XML, each such element as a row: doc/paire for <paire> in <doc>. "
+                          "Columns are its children and its attributes, as @id.",
+                      metavar="ROOT/ELEMENT")
+
     def __post_init__(self) -> None:
         super().__post_init__()
+        require(not self.row or all(self.row.partition("/")), "row", repr(self.row),
+                "ROOT/ELEMENT")
         read_columns(self.columns)
         require(bool(self.labels_separator), "labels_separator", "nothing", "a character")
         require(len(self.delimiter) <= 1 or self.delimiter == "tab", "delimiter",

@@ -6,6 +6,7 @@ The sentences are made here; names of files, columns and types are those of the 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 Make = Callable[[Mapping[str, str]], Path]
+DOCS = Path(__file__).parents[4] / "docs/sets.md"
 PHARMACONER = "S0004-06142005000500011-1"
 
 
@@ -248,12 +250,39 @@ def test_pairs_of_the_hub(make: Make, imported) -> None:
                       "meta": {"document": "d"}}
 
 
+def test_deft_2020(make: Make, imported, run) -> None:
+    """XML of pairs with a mean score, and of sets of three targets."""
+    make({"t1-train.xml": '<?xml version="1.0" encoding="UTF-8"?>\n<doc>\n'
+                          '<paire id="7" vote="4.0" moy="4.5" scores="4,5"><source>Toux &amp; '
+                          'rhume.</source>\n<cible>Il tousse.</cible></paire>\n'
+                          '<paire id="8" moy="0"><source>Fer.</source><cible>Or.</cible></paire>'
+                          '</doc>',
+          "t2-train.xml": '<doc><ensemble id="3" cible="2"><source>Toux.</source>'
+                          '<cible num="1">Or.</cible><cible num="2">Il tousse.</cible>'
+                          '<cible num="3">Fer.</cible></ensemble></doc>'})
+    first, second = imported("table", "t1-train.xml", "--set", "row=doc/paire", "--columns",
+                             "id=@id,text=source,text_pair=cible,score=@moy")
+    assert first == {"id": "7", "text": "Toux & rhume.", "text_pair": "Il tousse.", "score": 4.5,
+                     "meta": {"@vote": "4.0", "@scores": "4,5"}}
+    assert (second["id"], second["score"], "meta" in second) == ("8", 0, False)
+    [record] = imported("table", "t2-train.xml", "--set", "row=doc/ensemble", "--columns",
+                        "id=@id,text=source,text_pair=cible,label=@cible")
+    assert record == {"id": "3", "text": "Toux.", "text_pair": "Or.\nIl tousse.\nFer.",
+                      "label": "2"}
+    for setting, message in (("row=doc", "row: found 'doc', expected ROOT/ELEMENT"),
+                             ("row=paires/paire", "found the root element <doc>, expected")):
+        failed = run("import", "table", "t1-train.xml", "--set", setting)
+        assert failed.code in (1, 2) and message in failed.err, failed.err
+    failed = run("import", "table", "t1-train.xml", "--set", "row=doc/paire")
+    assert "t1-train.xml:3: found no column 'text', expected one of " in failed.err
+
+
 CAS = ("1\t0\tPas\tpas\tADV\tpas\tB_cue_neg\n1\t1\tde\tde\tPRP\t_\tB_scope_neg\n"
        "1\t2\tfièvre\tfièvre\tNOM\t_\tI_scope_neg\n1\t3\t.\t.\tSENT\t_\t_\n\n"
        "2\t0\tToux\ttoux\tNOM\t***\n2\t1\t.\t.\tSENT\t***\n\n")
 
 
-def test_cas_and_essai(make: Make, imported, run, tmp_path: Path) -> None:
+def test_cas_and_essai(make: Make, imported, run) -> None:
     """Columns of document, word, token, lemma and part of speech; `***` marks no negation."""
     make({"CAS_neg.txt": CAS, "hub.jsonl": json.dumps({
         "id": "1", "tokens": ["Pas", "de", "fièvre"],
@@ -267,17 +296,43 @@ def test_cas_and_essai(make: Make, imported, run, tmp_path: Path) -> None:
     first, second = imported("jsonl", "hub.jsonl")
     assert mentions(first) == [("cue_neg", "Pas"), ("scope_neg", "de fièvre")]
     assert mentions(second) == [("NOM", "Toux"), ("SENT", ".")]
-    for program, arguments in (
-            (r"""NF {print $3 "\tB-" $5; next} {print}""", ["conll"]),
-            (r"""NF {text = text $3 " "; tag = $NF; next}
-                 {print text "\t" (tag == "***" ? "neutral" : "negation"); text = ""}""",
-             ["table", "--columns", "text=1,label=2", "--set", "header=no"])):
-        made = subprocess.run(["awk", "-F\t", program, "CAS_neg.txt"], capture_output=True,
-                              check=True, cwd=tmp_path, text=True).stdout
-        make({"made.tsv": made})
-        first, second = imported(arguments[0], "made.tsv", *arguments[1:])
-        if arguments == ["conll"]:
-            assert mentions(second) == [("NOM", "Toux"), ("SENT", ".")]
-        else:
-            assert (first["text"], first["label"], second["label"]) == (
-                "Pas de fièvre .", "negation", "neutral")
+
+
+def test_the_commands_of_the_docs_run(make: Make, warm_bmtools: Path, tmp_path: Path) -> None:
+    """The block of docs/sets.md on files of each set."""
+    records = [json.dumps({"id": name, "text": name}) for name in (
+        "filepdf-1-cas", "filepdf-2-cas", "filepdf-3-cas", "a.tsv", "b.tsv")]
+    make({"subtrack1/S1.txt": "Hierro.", "subtrack1/S2.txt": "Zinc.",
+          "subtrack2/S1.tsv": "S1\t1\n", "subtrack2/S2.tsv": "S2\t<null>\n",
+          "distribution-corpus.txt": "filepdf-1-cas.txt\tx\ty\ttrain 2021\nfilepdf-2-cas.txt\tx\t"
+                                     "y\ttest 2021\nfilepdf-3-cas.txt\tx\ty\ttrain 2020\n",
+          "deft.jsonl": "\n".join(records[:3]), "ggponc.jsonl": "\n".join(records[3:]),
+          "splits.csv": "file,split\na.txt,train\nb.txt,test\n", "CAS_neg.txt": CAS,
+          "train.tsv": "identifier\tabstract\tspecialities\n1\tFer.\tvirology|genetics\n",
+          "seq.in": "paracétamol matin\nnon\n", "seq.label": "medical_prescription\nnegate\n",
+          "t2-train.xml": '<doc><ensemble id="3" cible="2"><source>Toux.</source><cible num="1">Or.'
+                          '</cible><cible num="2">Fer.</cible></ensemble></doc>',
+          "id_to_sentence_train.json": json.dumps({"cas_1": "Toux.", "cas_2": "Il tousse."}),
+          "train.csv": "id_1\tid_2\tsim\ncas_1_a\tcas_2_b\t4.5\n",
+          "Medline_GSC_fr_man.xml":
+              '<Corpus><document id="d"><unit id="d.u1"><text>Toux aiguë</text><e id="e1" '
+              'offset="0" len="4" grp="DISO" cui="C0010200"/></unit></document></Corpus>'})
+    block = DOCS.read_text("utf-8").partition("More commands:\n\n```sh\n")[2].partition("```")[0]
+    subprocess.run(["bash", "-euo", "pipefail", "-c", block], check=True, cwd=tmp_path,
+                   env={**os.environ, "PATH": f"{warm_bmtools}:{os.environ['PATH']}"})
+    made = {path.stem: [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+            for path in tmp_path.rglob("*.jsonl")}
+    assert [one["labels"] for one in made["pharmaconer"]] == [["1"], []]
+    assert {path.parent.name: path.read_text() for path in tmp_path.glob("*/split.tsv")} == {
+        "deft": "filepdf-1-cas\ttrain\nfilepdf-2-cas\ttest\n",
+        "ggponc": "a.tsv\ttrain\nb.tsv\ttest\n"}
+    assert made["morfitt"][0]["labels"] == ["virology", "genetics"]
+    assert [one["label"] for one in made["intents"]] == ["medical_prescription", "negate"]
+    assert mentions(made["pos"][1]) == [("NOM", "Toux"), ("SENT", ".")]
+    assert [(one["text"], one["label"]) for one in made["negation"]] == [
+        ("Pas de fièvre .", "negation"), ("Toux .", "neutral")]
+    assert (made["deft-2020-sets"][0]["text_pair"], made["deft-2020-sets"][0]["label"]) == (
+        "Or.\nFer.", "2")
+    [pair] = made["clister"]
+    assert (pair["text"], pair["text_pair"], pair["score"]) == ("Toux.", "Il tousse.", 4.5)
+    assert made["mantra"][0]["entities"] == [{"type": "DISO", "start": 0, "end": 4}]
