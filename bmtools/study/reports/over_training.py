@@ -2,7 +2,7 @@
 
 Sources: Pavlova and Makhlouf 2023 (BIOptimus), figure 3 and "pre-training time reduced by at least
 half"; Shin et al. 2020 (BioMegatron), table 5; Buonocore et al. 2023 (BioBIT), whose discussion
-takes the mean reciprocal rank for an indicator of scores on tasks.
+calls the mean reciprocal rank a solid indicator of scores on tasks.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ def _pretrained(study: Study, model: str) -> StudyDirectory | None:
 
 
 def over_training(study: Study) -> Iterator[Part]:
-    """Draw the scores of each run's checkpoints over its tokens, and tell the tokens needed."""
-    yield ("A run's checkpoints and the scores of its log make one line. Tokens needed are "
-           "interpolated between the checkpoint that first has a score and the one before; where "
-           "intervals are wide, a later checkpoint may be below the score again.")
+    """Draw scores of each run over its tokens, and show the tokens needed for other scores."""
+    yield ("Each run is one line: its kept checkpoints and the scores of its log. The tokens "
+           "needed for a score are interpolated between the first checkpoint that reaches it and "
+           "the one before. If intervals are wide, a later checkpoint may fall below it again.")
     for (words, _), scores in collect_scores(study).items():
         points: defaultdict[str, dict[int, Point]] = defaultdict(dict)
         for score in scores.values():
@@ -101,7 +101,7 @@ def over_training(study: Study) -> Iterator[Part]:
 
 def _tokens_needed(words: str, curves: Mapping[str, Curve],
                    others: Mapping[str, float]) -> Table:
-    """Tell when each run first has the score of each model: other ones, and the ends of runs."""
+    """Show when each run first reaches the score of each other model and of each run's end."""
     lasts = {run: curve.points[-1] for run, curve in curves.items()}
     targets = {**others, **{run: last.y for run, last in lasts.items()}}
     names, rows = names_of(targets), list[list[Cell]]()
@@ -117,7 +117,7 @@ def _tokens_needed(words: str, curves: Mapping[str, Curve],
 
 def tokens_until(points: Sequence[Point], score: float, better_below: bool = False,
                  ) -> tuple[Cell, Cell, Cell]:
-    """Find where a curve first has a score.
+    """Find where a curve first reaches a score.
 
     Args:
         points: in the order of their tokens.
@@ -125,8 +125,8 @@ def tokens_until(points: Sequence[Point], score: float, better_below: bool = Fal
         better_below: whether lower scores are better.
 
     Returns:
-        tokens, interpolated, and those of the checkpoints before and after; words where the first
-        checkpoint has the score already, or none has it.
+        tokens, interpolated, and the tokens of the checkpoints before and after; words in place of
+        the tokens if the first checkpoint reaches the score, or none does.
     """
     sign = -1 if better_below else 1
     gains = [sign * (point.y - score) for point in points]
@@ -153,8 +153,8 @@ def correlations(study: Study) -> Iterator[Part]:
     if rows:
         yield ("Pearson's correlation over models with Fisher's interval of 95 %, which is wide "
                "for few models, and Spearman's of ranks. Checkpoints of one run resemble each "
-               "other: the interval is too narrow where models are more than runs. p-values are "
-               "not adjusted for the number of rows.")
+               "other, so the interval is too narrow if there are more models than runs. p-values "
+               "are not adjusted for the number of rows.")
         yield Table("Correlation over models", [
             "prediction", "task", "models", "r", "from", "to", "p", "of ranks", "runs"], rows)
 
