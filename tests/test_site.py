@@ -94,7 +94,7 @@ def test_the_search_works_from_a_disk(site: Path, tmp_path: Path) -> None:
     names = [re.sub(r"(#.*)?$", "", link.rpartition("/")[2]) for link in found["links"]]
     assert "chemprot" in found["marked"]
     assert len(names) > 3 and all(name.endswith("?h=chemprot") for name in names)
-    assert "sets.html?h=chemprot" in names
+    assert "import.html?h=chemprot" in names
 
 
 def test_the_reference_has_all_commands_and_options(site: Path) -> None:
