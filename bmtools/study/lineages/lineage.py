@@ -238,14 +238,14 @@ class _Trace:
             self._vocabularies[record["vocabulary"]] = described
         self._records.setdefault(record.get("sha256", ""), []).append(described)
         for name, id in record.get("files", {}).items():
-            if ".jsonl" in name:
+            if ".jsonl" in name and described.is_dir():
                 self._records.setdefault(id, []).append(described / name)
 
     def _part(self, path: Path) -> JsonMapping:
         """Return the record of a file that only its directory has, such as a part of a split."""
         record = self._record(path.parent)
         id = record.get("files", {}).get(path.name)
-        return {**record, "sha256": id} if id else {}
+        return {**record, "sha256": id, "files": {}, "outputs": []} if id else {}
 
     def _candidates(self, role: str, step: JsonMapping, place: Path) -> Iterator[Path]:
         """Yield where names lead: of an input its own, of a directory those among the settings."""
