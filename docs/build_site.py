@@ -35,6 +35,8 @@ def build(folder: Path) -> Path:
         target = pages / file.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, target)
+    for page in (pages / "docs" / "rows").glob("*.md"):     # would come before the guides
+        page.write_text(f"---\nsearch:\n  exclude: true\n---\n{page.read_text('utf-8')}", "utf-8")
     write_reference(pages / "docs" / "reference")
     settings = (ROOT / "docs/zensical.toml").read_text(encoding="utf-8")
     settings = settings.replace("    # guides\n", guide_entries(settings))
