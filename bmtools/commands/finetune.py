@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,6 @@ from bmtools.cli.help import Group
 from bmtools.cli.launcher import launch
 from bmtools.cli.options import (
     Command,
-    Values,
-    add_options,
     checkpoint_directory,
     input_file,
     takes_rejects,
@@ -26,10 +23,10 @@ from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.commands.training_options import (
     interruptible,
-    is_launching,
     metric_printer,
     require_shared_files,
     takes_processes,
+    takes_resume,
 )
 from bmtools.distributed import is_main_process
 from bmtools.errors import Reject, count_of
@@ -47,6 +44,7 @@ from bmtools.tasks.settings import (
     FinetunePlan,
     uses_folds,
 )
+from bmtools.training.plan import runs_directory
 from bmtools.values import format_figure, heading
 
 # Where these words of pretraining would mislead.
@@ -58,21 +56,10 @@ _MEANINGS = {
     "micro-batch-size": "Inputs of a forward pass; gradients are accumulated. 0: the whole batch.",
     "seed": "Seed of the first run: of the order of inputs, new weights and dropout.",
 }
-_LEFTOVER = ("nothing was written, the best seed is chosen at the end, and fine-tuning cannot be "
-             "resumed; the same command starts again")
 
 
 def _has_folds(path: Path) -> bool:
     return any(one.is_dir() for one in path.glob("fold-*"))
-
-
-def _prepare_launch(_step: CommandStep, values: Values) -> None:
-    if is_launching(values["processes"]):
-        values["rejects"] = None  # the main process writes it
-
-
-takes_launch = partial(add_options, [takes_processes], _prepare_launch)
-"""Add `--processes`, above `takes_rejects`."""
 
 
 class TaskGroup(Group):
@@ -96,7 +83,7 @@ class TaskGroup(Group):
                       help="Records that choose the epoch and the seed; required without folds.")
         @click.option("--test", type=input_file, metavar="FILE",
                       help="Records to score each seed by; they choose nothing.")
-        @takes_launch
+        @takes_processes
         @takes_rejects
         @writes_directory
         @takes_settings(config_class, "config")
@@ -108,18 +95,22 @@ class TaskGroup(Group):
         @takes_settings(OptimizationConfig, "optimization", without=["memory_gib"],
                         dropout=FINETUNE_DEFAULTS["dropout"])
         @prints_results
+        @takes_resume
         def run(step: CommandStep, train: str, dev: str | None, test: str | None, reject: Reject,
-                output: Path, overwrite: bool, processes: int, **options: Any) -> None:
+                output: Path, overwrite: bool, resume: bool, processes: int,
+                **options: Any) -> None:
             files = {"train": train, **({"dev": dev} if dev else {}),
                      **({"test": test} if test else {})}
             if [*files.values()].count(STDIN) > 1:
                 raise click.UsageError("only one of --train, --dev and --test can be stdin")
             with usage_errors():
-                plan = FinetunePlan(name, output=output, overwrite=overwrite, step=step, **options)
+                plan = FinetunePlan(name, output=output, overwrite=overwrite, resume=resume,
+                                    step=step, **options)
                 uses_folds(files, plan.finetuning)
             require_shared_files(processes, files.values())
             launch(step.display, processes)
-            with interruptible(lambda: _LEFTOVER):
+            with interruptible(lambda: "finished seeds and the last evaluation, if there are any, "
+                               f"are in {runs_directory(output)}; --resume continues from them"):
                 from bmtools.study.cards.card import write_cards
                 from bmtools.tasks.finetune import run_finetuning
 
@@ -151,8 +142,9 @@ def command() -> None:
     """Train a checkpoint on an annotated task, with several seeds.
 
     Each seed stops when it no longer improves on the development set; the best one is written.
-    stdout gets a JSON line for each set, epoch and seed, and a summary. A run that is interrupted
-    writes nothing and cannot be resumed.
+    stdout gets a JSON line for each set, epoch and seed, and a summary. After an interruption, the
+    same command with --resume continues: finished seeds are kept, and the running one goes on from
+    its last evaluation.
     """
 
 

@@ -217,15 +217,22 @@ def _find_finished(step: CommandStep, values: Values) -> None:
         step.context.exit()
 
 
-takes_processes = click.option(
+def _prepare_launch(_step: CommandStep, values: Values) -> None:
+    if values["processes"] > 1 and not is_launched() and not values.get("dry_run"):
+        values["rejects"] = None  # the main process writes it
+
+
+takes_processes = partial(add_options, [click.option(
     "--processes", type=click.IntRange(min=1), default=1, show_default=True,
-    help="Processes of this machine that share the work, one for each GPU or part of a CPU.")
-"""Add `--processes`."""
+    help="Processes of this machine that share the work, one for each GPU or part of a CPU.")],
+    _prepare_launch)
+"""Add `--processes`, above `takes_rejects`."""
 
 
-def is_launching(processes: int) -> bool:
-    """Tell whether this process will start those that do the work."""
-    return processes > 1 and not is_launched()
+takes_resume = partial(add_options, [click.option(
+    "--resume", is_flag=True,
+    help="Continue from the newest state of an unfinished run, if there is one.")], _find_finished)
+"""Add `--resume`, which ends a command whose run is finished."""
 
 
 def require_shared_files(processes: int, names: Iterable[str]) -> None:
@@ -251,7 +258,7 @@ def _prepare_processes(_step: CommandStep, values: Values) -> None:
     if shard:
         os.environ[SHARD] = "1"
     state = next(runs_directory(values["output"]).glob(STATES), None)
-    if is_launching(processes) or not is_main_process() or (values["resume"] and state):
+    if not is_main_process() or (values["resume"] and state):
         # Only the main process reads records, and not again once there is a state.
         values["rejects"] = None
 
@@ -265,8 +272,7 @@ def trains(*own: Decorator, without: Sequence[str] = (), **defaults: Any) -> Dec
         defaults: as in `takes_run_config`.
     """
     return together(
-        partial(add_options, [
-            takes_processes,
+        takes_processes, partial(add_options, [
             click.option("--shard", is_flag=True, help="Shard weights and optimizer states over "
                                                        "the processes (FSDP2)."),
             click.option("--dry-run", is_flag=True,
@@ -275,11 +281,7 @@ def trains(*own: Decorator, without: Sequence[str] = (), **defaults: Any) -> Dec
                 _prepare_processes),
         takes_data, takes_rejects, click.option(
             "-o", "--output", type=OutputDirectory(), metavar="DIR"),
-        takes_run_config(without, **defaults), *own,
-        partial(add_options, [prints_results, click.option(
-            "--resume", is_flag=True,
-            help="Continue from the newest state of an unfinished run, if there is one.")],
-                _find_finished))
+        takes_run_config(without, **defaults), *own, prints_results, takes_resume)
 
 
 def run_training(step: CommandStep, model: ModelInit, data: DataConfig, config: RunConfig,

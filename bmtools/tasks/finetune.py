@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from copy import copy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from accelerate.utils import gather_object
+from torch import Tensor
 
 from bmtools.distributed import is_main_process
 from bmtools.errors import BmtoolsError, DataError, Reject, refuse, setting
@@ -39,7 +40,7 @@ from bmtools.status import set_status
 from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.metrics.seeds import t_interval
 from bmtools.tasks.registry import TASKS, load_task
-from bmtools.tasks.seed_run import Best, Report, Reporter, SeedRun, Stop, trained_model
+from bmtools.tasks.seed_run import Report, Reporter, SeedRun, Stop, read_tokens, trained_model
 from bmtools.tasks.settings import (
     FINETUNE_DEFAULTS,
     PLAN_PARTS,
@@ -48,6 +49,7 @@ from bmtools.tasks.settings import (
     uses_folds,
 )
 from bmtools.tasks.task import DEV, TEST, TRAIN, AnySplit, AnyTask, notes_on_sets
+from bmtools.tasks.unfinished import Best, Run, Unfinished, unfinished_run
 from bmtools.training.distributed import (
     deterministic_algorithms,
     is_sharded,
@@ -67,8 +69,8 @@ Sources = Mapping[str, Iterable[Record]]
 
 def finetune(task: str, model: str | PathLike[str], train: RecordSource, dev: RecordSource | None,
              output: str | PathLike[str], test: RecordSource | None = None, *,
-             reject: Reject = refuse, overwrite: bool = False, report: Reporter | None = None,
-             **settings: object) -> Report:
+             reject: Reject = refuse, overwrite: bool = False, resume: bool = False,
+             report: Reporter | None = None, **settings: object) -> Report:
     """Fine-tune a checkpoint on a task with several seeds and write the best one.
 
     Args:
@@ -81,6 +83,7 @@ def finetune(task: str, model: str | PathLike[str], train: RecordSource, dev: Re
         test: records to score each seed by; they choose nothing.
         reject: receives bad records; by default the first one raises.
         overwrite: replace the content of the output directory.
+        resume: continue an unfinished run, if there is one; finished seeds are kept.
         report: receives a dictionary for each set, epoch and seed, as the command prints them,
             and `{"note": ...}` about data that cannot be used or expressed fully.
         settings: of the task, `FinetuneConfig`, `OptimizationConfig`, `LearningRateConfig`,
@@ -104,7 +107,7 @@ def finetune(task: str, model: str | PathLike[str], train: RecordSource, dev: Re
     kinds: dict[str, Any] = {"config": TASKS[task][1], **PLAN_PARTS}
     parts = split_settings({**FINETUNE_DEFAULTS, **settings}, *kinds.values())
     plan = FinetunePlan(task, model=Path(model), output=Path(output), overwrite=overwrite,
-                        **dict(zip(kinds, parts, strict=True)))
+                        resume=resume, **dict(zip(kinds, parts, strict=True)))
     sources = {name: source for name, source in zip(_PARTS, (train, dev, test), strict=True)
                if source is not None}
     report = report or (lambda line: None)
@@ -132,24 +135,27 @@ def run_finetuning(plan: FinetunePlan, sources: Mapping[str, RecordSource], repo
         DataError: a set that the model cannot learn from or be scored by.
         BmtoolsError: sharded weights, or runs that all diverge.
     """
-    started = time.monotonic()
     if not is_main_process():
         report = lambda line: None  # noqa: E731
-    if uses_folds(sources, plan.finetuning):
-        summary = _run_folds(plan, Path(str(sources[TRAIN])), report, reject, started)
-    else:
-        refuse_existing(plan.output, plan.overwrite)
-        sets: Sources = {name: RecordReader([str(source)], reject)
-                         if isinstance(source, str | PathLike) else source
-                         if isinstance(source, RecordReader) else as_records(source, reject)
-                         for name, source in sources.items()}
-        summary = _write(train_runs(plan, sets, report, reject), sets, started)
+    folds = uses_folds(sources, plan.finetuning)
+    refuse_existing(plan.output, plan.overwrite)
+    with unfinished_run(plan, join_processes(plan.optimization)) as unfinished:
+        if unfinished.progress.identity:
+            report({"note": "continuing an unfinished run"})
+        if folds:
+            summary = _run_folds(plan, Path(str(sources[TRAIN])), report, reject, unfinished)
+        else:
+            sets: Sources = {name: RecordReader([str(source)], reject)
+                             if isinstance(source, str | PathLike) else source
+                             if isinstance(source, RecordReader) else as_records(source, reject)
+                             for name, source in sources.items()}
+            summary = _write(train_runs(plan, sets, report, reject, unfinished), sets, unfinished)
     return {"checkpoint": str(plan.output), "model": str(plan.model), **summary,
-            "wall_seconds": round(time.monotonic() - started, 3)}
+            "wall_seconds": round(time.monotonic() - unfinished.began, 3)}
 
 
 def _run_folds(plan: FinetunePlan, directory: Path, report: Reporter, reject: Reject,
-               started: float) -> Report:
+               unfinished: Unfinished) -> Report:
     """Fine-tune on each fold and write its best model, as `fold-0` and so on.
 
     Where the first fold has no `test`, it chooses epochs and the settings of a grid for the others,
@@ -173,15 +179,15 @@ def _run_folds(plan: FinetunePlan, directory: Path, report: Reporter, reject: Re
     with new_directory(plan.output, plan.overwrite) \
             if is_main_process() else nullcontext(plan.output) as partial_output:
         for fold, sources in folds.items():
-            fold_started = time.monotonic()
+            unfinished.part = f"fold {fold}"
             runs = train_runs(replace(plan, output=partial_output / f"fold-{fold}"), sources,
-                              partial(report_of_fold, fold), reject, stops)
+                              partial(report_of_fold, fold), reject, unfinished, stops)
             if TEST not in sources:
                 stops, values = runs.stops, runs.values
                 plan = replace(runs.plan, output=plan.output,
                                finetuning=replace(runs.plan.finetuning, grid=""))
                 continue
-            lines.append({"fold": fold, **_write(runs, sources, fold_started)})
+            lines.append({"fold": fold, **_write(runs, sources, unfinished)})
             report(lines[-1])
             tokens_seen += runs.best.tokens_seen
         summary = _summarize_folds(lines)
@@ -191,12 +197,12 @@ def _run_folds(plan: FinetunePlan, directory: Path, report: Reporter, reject: Re
         _write_grid(partial_output, values)
         hashes = {name: digest for sources in folds.values() for reader in sources.values()
                   for name, digest in reader.hashes.items()}
-        replace(_manifest(runs, next(iter(folds.values())), summary, started),
+        replace(_manifest(runs, next(iter(folds.values())), summary, unfinished.began),
                 inputs=hashes, tokens_seen=tokens_seen).write(partial_output)
     return summary
 
 
-def _write(runs: Runs, sources: Sources, started: float) -> Report:
+def _write(runs: Runs, sources: Sources, unfinished: Unfinished) -> Report:
     """Write the best model, its manifest with the resolved settings, and the seeds' lines.
 
     Returns:
@@ -213,12 +219,12 @@ def _write(runs: Runs, sources: Sources, started: float) -> Report:
     if not is_main_process():
         return summary
     set_status(f"writing {plan.output}")
-    model = task.finish(trained_model(task, best))
+    model = task.finish(trained_model(task, best, runs.tokens, unfinished))
     with new_directory(plan.output, plan.overwrite) as partial:
         (partial / SEEDS).write_bytes(encode_lines(runs.lines))
         _write_grid(partial, runs.values)
         write_checkpoint_files(partial, model, task.checkpoint.tokenizer,
-                               _manifest(runs, sources, summary, started))
+                               _manifest(runs, sources, summary, unfinished.began))
     return summary
 
 
@@ -229,23 +235,21 @@ def _write_grid(directory: Path, values: Mapping[str, object]) -> None:
                                               in values.items()), encoding="utf-8")
 
 
-def _manifest(runs: Runs, sources: Sources, summary: Report, started: float) -> Manifest:
+def _manifest(runs: Runs, sources: Sources, summary: Report, began: float) -> Manifest:
     """Describe runs on some sets."""
     plan, best = runs.plan, runs.best
     readers = {name: source for name, source in sources.items()
                if isinstance(source, RecordReader)}
-    settings = {"model": str(plan.model), "task": plan.task, **asdict(plan.config),
+    settings = {"model": str(plan.model), **plan.settings(),
                 **best.dev.settings, "max_length": runs.task.max_length,
                 **{name: readers[name].names[0] if name in readers else "<memory>"
                    for name in sources}}
-    for part in PLAN_PARTS:
-        settings |= asdict(getattr(plan, part))
     train = readers.get(TRAIN)
     return Manifest("finetune", settings, runs.task.checkpoint.vocabulary, best.seed,
                     {name: digest for reader in readers.values()
                      for name, digest in reader.hashes.items()},
                     DirectoryHashes({"model": plan.model}), best.tokens_seen,
-                    round(time.monotonic() - started, 3),
+                    round(time.monotonic() - began, 3),
                     {**summary, **(train.origins() if train else {})},
                     {TRAIN: train.licences()} if train else {}, plan.step)
 
@@ -314,6 +318,7 @@ class Runs:
         task: whose sets were read.
         values: settings of the grid.
         best: the best evaluation of all seeds.
+        tokens: ids of those whose embeddings were trained; None for all.
         lines: of each seed that did not diverge.
         stops: where each of them was best.
         diverged: number of the others.
@@ -323,6 +328,7 @@ class Runs:
     task: AnyTask
     values: Mapping[str, object]
     best: Best
+    tokens: Tensor | None
     lines: Sequence[Report]
     stops: Mapping[int, Stop]
     diverged: int
@@ -339,7 +345,8 @@ class Runs:
 
 
 def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]], report: Reporter,
-               reject: Reject = refuse, stops: Mapping[int, Stop] | None = None) -> Runs:
+               reject: Reject, unfinished: Unfinished,
+               stops: Mapping[int, Stop] | None = None) -> Runs:
     """Train with each seed and each combination of a grid.
 
     Memory holds the weights in training alone; those of the encoder and the best ones are in files
@@ -350,14 +357,14 @@ def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]], repo
         sources: records of `train`, `dev` and perhaps `test`, in this order; or without `dev`.
         report: receives a line for each set, evaluation, seed and combination.
         reject: receives records that the task cannot use.
+        unfinished: what is done of the runs.
         stops: where the run of each seed stops, instead of by `dev`.
 
     Returns:
         the runs of the best combination.
     """
     plans = [*grid_plans(plan)]
-    processes = join_processes(plan.optimization)
-    if is_sharded(processes):
+    if is_sharded(unfinished.processes):
         raise BmtoolsError("fine-tuning does not shard weights; leave out --use_fsdp")
     task_class = load_task(plan.task)
     task = task_class(plan.config,
@@ -368,25 +375,25 @@ def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]], repo
     check_licences({**texts, str(plan.model): known_licences(plan.model)})
     warn_of_no_derivatives(texts)
     optimization, notes = resolve_precision(plan.optimization, task.checkpoint.model.config,
-                                            processes)
+                                            unfinished.processes, unfinished.precision)
     for note in notes:
         report({"note": note})
-    # The encoder's weights, those of a seed's best evaluation, and of the best seed before it.
-    check_room(plan.output, task.checkpoint.model, copies=3)
+    unfinished.require(replace(plan, optimization=optimization), splits)
+    # The encoder's weights, those of a seed's best evaluation, and a state with the optimizer's.
+    check_room(plan.output, task.checkpoint.model, copies=5)
     task.checkpoint = offload(task.checkpoint, plan.output)
     chosen = _best_runs([(values, replace(one, optimization=replace(
         one.optimization, precision=optimization.precision))) for values, one in plans],
-        task, splits, stops, report)
+        task, splits, stops, report, unfinished)
     if shorter := [*_shortened(chosen)]:
         with suppress(DivergedError):
-            chosen = max(chosen, _best_runs(shorter, task, splits, stops, report),
-                         key=lambda runs: runs.rank)
+            chosen = _better(chosen, _best_runs(shorter, task, splits, stops, report, unfinished))
     return chosen
 
 
 def _best_runs(plans: Iterable[tuple[Mapping[str, object], FinetunePlan]], task: AnyTask,
                splits: Mapping[str, AnySplit], stops: Mapping[int, Stop] | None,
-               report: Reporter) -> Runs:
+               report: Reporter, unfinished: Unfinished) -> Runs:
     """Train with each combination of settings, report on each, and return the best runs.
 
     Raises:
@@ -395,11 +402,10 @@ def _best_runs(plans: Iterable[tuple[Mapping[str, object], FinetunePlan]], task:
     chosen: Runs | None = None
     for values, plan in plans:
         try:
-            runs = _run_seeds(plan, task, splits, values, stops, report)
+            runs = _run_seeds(plan, task, splits, values, stops, report, unfinished)
             scores = {f"dev_{task.metric}": summarize(runs.dev_scores, task.metric),
                       **_lost(runs)} if values else {}
-            if chosen is None or runs.rank > chosen.rank:
-                chosen = runs
+            chosen = _better(chosen, runs)
         except DivergedError as found:
             error, scores = found, {"diverged": len(plan.finetuning.seed_numbers(
                 plan.optimization.seed))}
@@ -408,6 +414,15 @@ def _best_runs(plans: Iterable[tuple[Mapping[str, object], FinetunePlan]], task:
     if chosen is None:
         raise error
     return chosen
+
+
+def _better(first: Runs | None, second: Runs) -> Runs:
+    """Return the better of two, and give up the weights of the other."""
+    if first is None:
+        return second
+    better, other = (second, first) if second.rank > first.rank else (first, second)
+    other.best.weights = ""
+    return better
 
 
 def _shortened(runs: Runs) -> Iterator[tuple[Mapping[str, object], FinetunePlan]]:
@@ -447,7 +462,7 @@ def _read(task: AnyTask, sources: Mapping[str, Iterable[Record]], reject: Reject
 
 def _run_seeds(plan: FinetunePlan, task: AnyTask, splits: Mapping[str, AnySplit],
                values: Mapping[str, object], stops: Mapping[int, Stop] | None,
-               report: Reporter) -> Runs:
+               report: Reporter, unfinished: Unfinished) -> Runs:
     """Train with each seed, and report each evaluation and seed.
 
     Raises:
@@ -459,29 +474,40 @@ def _run_seeds(plan: FinetunePlan, task: AnyTask, splits: Mapping[str, AnySplit]
     best: Best | None = None
     lines: list[Report] = []
     done: dict[int, Stop] = {}
+    tokens = read_tokens(plan, task, splits)
     for seed in seeds:
-        # A new one, since the loss scale of fp16 would go on from seed to seed.
-        accelerator = make_accelerator(plan.optimization)
-        run = SeedRun(plan, task, splits, seed, accelerator, stops[seed] if stops else None)
-        try:
-            with deterministic_algorithms(plan.optimization):
-                found, line = run.run(report)
-        except DivergedError as diverged:
-            error = diverged
-            report({"seed": seed, "diverged": str(error)})
+        key = json.dumps([unfinished.part, values, seed])
+        run = unfinished.progress.finished.get(key)
+        if run is None:
+            # A new one, since the loss scale of fp16 would go on from seed to seed.
+            accelerator = make_accelerator(plan.optimization)
+            seed_run = SeedRun(plan, task, splits, seed, accelerator, tokens,
+                               stops[seed] if stops else None)
+            try:
+                with deterministic_algorithms(plan.optimization):
+                    run = seed_run.run(report, unfinished, key)
+            except DivergedError as diverged:
+                run = Run({"seed": seed, "diverged": str(diverged)})
+            finally:
+                del seed_run  # before there is another model
+                accelerator.free_memory()
+            unfinished.finish(key, run)
+        if run.best is None:
+            error = DivergedError(run.line["diverged"])
+            report(run.line)
             if len(seeds) > 1:
                 report({"note": f"seed {seed} diverged: {error}"})
             continue
-        finally:
-            del run  # before there is another model
-            accelerator.free_memory()
-        lines.append({**line, **({"grid": values} if values else {})})
+        lines.append({**run.line, **({"grid": values} if values else {})})
         report(lines[-1])
-        done[seed] = found.at, found.dev.settings
-        best = found if best is None or found.rank > best.rank else best
+        done[seed] = run.best.at, run.best.dev.settings
+        best, other = (run.best, best) if best is None or run.best.rank > best.rank \
+            else (best, run.best)
+        if other is not None:
+            other.weights = ""  # which are no longer needed
     if best is None:
         raise error
-    return Runs(plan, task, values, best, lines, done, len(seeds) - len(lines))
+    return Runs(plan, task, values, best, tokens, lines, done, len(seeds) - len(lines))
 
 
 def _lost(runs: Runs) -> Report:

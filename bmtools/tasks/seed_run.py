@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bmtools.errors import setting
-from bmtools.models.offload import WeightsFile
 from bmtools.recipes.phases import learning_rate_at
 from bmtools.recipes.settings import FreezeConfig, RegularizationConfig
 from bmtools.records import JsonObject
@@ -31,6 +30,7 @@ from bmtools.tasks.batches import (
 from bmtools.tasks.predict import run_model
 from bmtools.tasks.settings import FinetunePlan, LabelConfig
 from bmtools.tasks.task import DEV, TEST, TRAIN, AnySplit, AnyTask, Evaluation
+from bmtools.tasks.unfinished import Best, Run, Unfinished
 from bmtools.training.layers import freeze, frozen_names
 from bmtools.training.loop import Trainer
 from bmtools.training.metrics import DivergedError, StepResult
@@ -74,12 +74,13 @@ class SeedRun:
         splits: examples of train, dev and perhaps test; `dev` is not needed beside `stop`.
         seed: of order, head, dropout and masks.
         accelerator: of this run, since it holds the loss scale of fp16.
+        tokens: ids of those whose embeddings are trained, see `read_tokens`.
         stop: where to stop; None chooses it on the development set.
     """
 
     def __init__(self, plan: FinetunePlan, task: AnyTask,
                  splits: Mapping[str, AnySplit], seed: int, accelerator: Accelerator,
-                 stop: Stop | None = None) -> None:
+                 tokens: Tensor | None, stop: Stop | None = None) -> None:
         self._plan, self._task, self._splits, self._seed = plan, task, splits, seed
         self._stop, config, inputs = stop, plan.config, splits[TRAIN].inputs
         task.label_loss = None  # other settings of a grid may have made one
@@ -96,10 +97,7 @@ class SeedRun:
         self._batches = TaskBatches(task, inputs, order, plan.optimization.micro_batch_size)
         self._steps = len(order)
         self.model = task.new_model(seed)
-        self._stored = WeightsFile(plan.output)
-        self._tokens = read_tokens(plan, task, splits)
-        self._decay = 1.0
-        shrink(self.model, self._tokens)
+        shrink(self.model, tokens)
         freeze(self.model, frozen_names(self.model, plan.freezing))
         self.model.to(accelerator.device)
         encoder = f"{self.model.base_model_prefix}."
@@ -111,18 +109,20 @@ class SeedRun:
                                 replace(plan.optimization, seed=seed), accelerator,
                                 hooks_towards(initial, plan.regularization, self.model, seed))
 
-    def run(self, report: Reporter) -> tuple[Best, Report]:
+    def run(self, report: Reporter, unfinished: Unfinished, key: str) -> Run:
         """Train until nothing improves, or to the given stop; report each evaluation.
 
-        Returns:
-            the best evaluation, and the seed's line of the report.
+        Args:
+            report: receives a line for each evaluation.
+            unfinished: has the state to continue from, if any, and gets those after evaluations.
+            key: of this run in it.
 
         Raises:
             DivergedError: a loss that is not finite.
         """
-        best: Best | None = None
-        since = 0
-        for evaluations, (at, loss, tokens_seen) in enumerate(self._intervals(), 1):
+        now = unfinished.restore(key, self._trainer)
+        best = now.best
+        for at, loss in self._intervals(now):
             line: Report = {"seed": self._seed, **at, "of": self._plan.finetuning.epochs,
                             "loss": loss}
             if self._stop:
@@ -135,14 +135,15 @@ class SeedRun:
                 # While the score is 0, a falling loss is progress too.
                 rank = score, 0.0 if score else -dev.loss
             if best is None or self._stop or rank > best.rank:
-                since = evaluations
-                self._stored.save(self.model.state_dict().values())
-                best = Best(self._seed, at, rank, dev, self._stored, tokens_seen, self._tokens,
-                            self._decay)
-            if self._is_over(at, evaluations - since):
+                best = Best(self._seed, at, rank, dev, unfinished.store(self.model, now.step),
+                            now.tokens_seen, now.decay)
+                now.since = now.evaluations
+            if self._is_over(at, now.evaluations - now.since) or now.step == self._steps:
                 break
+            unfinished.save(now, best, self._trainer)
         assert best is not None
-        best.weights.load(self.model.state_dict().values())
+        unfinished.processes.wait_for_everyone()  # for the main one to write the weights
+        unfinished.load(self.model, best.weights)
         line = {"seed": self._seed, **{f"best_{name}": value for name, value in best.at.items()},
                 "epochs": at["epoch"]}
         if DEV in self._splits:
@@ -150,7 +151,7 @@ class SeedRun:
         if TEST in self._splits:
             test = self._evaluate(TEST, best.dev.settings)
             line["test"] = {**test.scores, **test.details}
-        return best, line
+        return Run(line, best)
 
     def _is_over(self, at: Mapping[str, float], without_progress: int) -> bool:
         """Tell whether the run is where it shall stop, or no longer improves."""
@@ -159,28 +160,27 @@ class SeedRun:
         unit = "step" if "step" in at and "step" in self._stop[0] else "epoch"
         return at[unit] >= self._stop[0][unit]
 
-    def _intervals(self) -> Iterator[tuple[dict[str, float], float, int]]:
-        """Train, and yield before each evaluation: epoch and step, mean loss, tokens so far."""
+    def _intervals(self, now: Run) -> Iterator[tuple[dict[str, float], float]]:
+        """Train on, keep `now` up to date, and yield epoch, step and mean loss for evaluations."""
         settings = self._plan.finetuning
         seeds = settings.seed_numbers(self._plan.optimization.seed)
         per_epoch = self._steps // settings.epochs
         every = settings.eval_steps or per_epoch
         done: list[StepResult] = []
-        tokens_seen = 0
-        for step in self._trainer.run(self._batches):
+        for step in self._trainer.run(self._batches, now.step):
             done.append(step)
-            tokens_seen += step.counts["tokens"]
-            self._decay *= 1 - step.learning_rate * self._plan.optimization.weight_decay
+            now.tokens_seen += step.counts["tokens"]
+            now.decay *= 1 - step.learning_rate * self._plan.optimization.weight_decay
             epoch, batch = divmod(step.number - 1, per_epoch)
             set_status(f"seed {seeds.index(self._seed) + 1} of {len(seeds)}, epoch {epoch + 1} of "
                        f"{settings.epochs}", batch + 1, per_epoch, "batches",
-                       **self._trainer.losses, tokens=tokens_seen)
+                       **self._trainer.losses, tokens=now.tokens_seen)
             if step.number % every and step.number != self._steps:
                 continue
             at: dict[str, float] = {"epoch": step.number // per_epoch} if every == per_epoch else \
                 {"epoch": round(step.number / per_epoch, 2), "step": step.number}
-            yield at, round(statistics.fmean(one.losses["loss"] for one in done),
-                            _DIGITS), tokens_seen
+            now.step, now.evaluations = step.number, now.evaluations + 1
+            yield at, round(statistics.fmean(one.losses["loss"] for one in done), _DIGITS)
             done = []
 
     def _evaluate(self, name: str, settings: JsonObject) -> Evaluation:
@@ -249,42 +249,24 @@ def shrink(model: PreTrainedModel, tokens: Tensor | None) -> nn.Embedding | None
     return whole
 
 
-@dataclass
-class Best:
-    """The best evaluation of a seed; the highest `rank` is best.
+def trained_model(task: AnyTask, best: Best, tokens: Tensor | None,
+                  unfinished: Unfinished) -> PreTrainedModel:
+    """Make the model of the best evaluation; the main process calls.
 
     Args:
-        seed: of the run.
-        at: epoch and, with evaluations between epochs, step.
-        rank: score, and what decides between equal ones.
-        dev: scores on the development set.
-        weights: of the model, in a file.
-        tokens_seen: in training up to it.
-        tokens: ids of those whose embeddings are in the weights; None for all.
-        decay: factor of the other embeddings, by weight decay.
+        task: whose sets were read.
+        best: the evaluation.
+        tokens: ids of those whose embeddings were trained; None for all.
+        unfinished: has the weights.
     """
-
-    seed: int
-    at: dict[str, float]
-    rank: tuple[float, float]
-    dev: Evaluation
-    weights: WeightsFile
-    tokens_seen: int
-    tokens: Tensor | None
-    decay: float
-
-
-def trained_model(task: AnyTask, best: Best) -> PreTrainedModel:
-    """Make the model of the best evaluation; its file is closed."""
     model = task.new_model(best.seed)
-    whole = shrink(model, best.tokens)
-    best.weights.load(model.state_dict().values())
-    best.weights.close()
+    whole = shrink(model, tokens)
+    unfinished.load(model, best.weights)
     if whole is not None:
         partial = cast("PartialEmbedding", model.get_input_embeddings())
         with torch.no_grad():
             whole.weight *= best.decay
-            whole.weight[best.tokens] = partial.weight
+            whole.weight[tokens] = partial.weight
         [name] = [name for name, module in model.named_modules() if module is partial]
         model.set_submodule(name, whole)
     return model

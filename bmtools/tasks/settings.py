@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -314,6 +314,7 @@ class FinetunePlan:
         regularization: towards the checkpoint's weights.
         freezing: of weights.
         overwrite: replace the content of the output directory.
+        resume: continue an unfinished run, if there is one.
     """
 
     task: str
@@ -326,12 +327,19 @@ class FinetunePlan:
     regularization: RegularizationConfig = field(default_factory=RegularizationConfig)
     freezing: FreezeConfig = field(default_factory=FreezeConfig)
     overwrite: bool = False
+    resume: bool = False
     step: Step = field(default_factory=Step, compare=False)
 
     def __post_init__(self) -> None:
         first, seeds = self.optimization.seed, self.finetuning.seeds
         require(bool(self.finetuning.seed_list) or first + seeds - 1 <= LAST_SEED, "seed", first,
                 f"{LAST_SEED - seeds + 1} at most beside {setting('seeds')} {seeds}")
+
+    def settings(self) -> JsonObject:
+        """Return the settings of the task and of its fine-tuning by name."""
+        return {"task": self.task, **asdict(self.config), **{
+            name: value for part in PLAN_PARTS
+            for name, value in asdict(getattr(self, part)).items()}}
 
 
 PLAN_PARTS = {"finetuning": FinetuneConfig, "schedule": LearningRateConfig,

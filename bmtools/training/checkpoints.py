@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 METRICS = "metrics.jsonl"
 PHASES = "phases.toml"
-_OPTIMIZER = "optimizer.safetensors"
+OPTIMIZER = "optimizer.safetensors"
 _HEADS = "objective.safetensors"
 
 
@@ -94,14 +94,24 @@ def read_progress(state: Path, identity: Mapping[str, object]) -> Progress:
                               f"documents in another order; {way_out}")
     with reading(state, "written by another version of bmtools", way_out):
         progress = msgspec.convert(content, Progress)
+    require_same_run(state.parent, progress.identity, identity)
+    return progress
+
+
+def require_same_run(run: Path, before: Mapping[str, object],
+                     identity: Mapping[str, object]) -> None:
+    """Make sure that settings and inputs are those of an unfinished run.
+
+    Raises:
+        CheckpointError: names the run's directory, and the first that differs.
+    """
     current = json.loads(json.dumps(identity))
-    for name in sorted({*current, *progress.identity}):
-        old, new = progress.identity.get(name), current.get(name)
+    for name in sorted({*current, *before}):
+        old, new = before.get(name), current.get(name)
         if old != new:
             raise CheckpointError(
-                f"{state.parent}: the unfinished run has {name} {old}, found {new}; resume with "
+                f"{run}: the unfinished run has {name} {old}, found {new}; resume with "
                 f"the same settings, or start again with {setting('overwrite')}")
-    return progress
 
 
 @dataclass(frozen=True)
@@ -272,21 +282,27 @@ def save_state(directory: Path, progress: Progress, objective: Objective,
     model = unsharded_model(objective.model, writes)
     heads = gather_shards(((name, value) for name, value in objective.state_dict().items()
                            if not name.startswith("model.")), writes)
-    optimizer_state = gather_shards(
-        ((f"{name}|{kind}", value) for name, weight in objective.named_parameters()
-         for kind, value in optimizer.state.get(weight, {}).items()), writes)
+    optimizer_state = optimizer_tensors(objective, optimizer, writes)
     if model is None:
         return
     with new_directory(directory / f"step-{progress.step:08d}", overwrite=True) as partial:
         write_checkpoint_files(partial, model, tokenizer, manifest)
         if heads:
             save_file(heads, partial / _HEADS)
-        require_room(partial / _OPTIMIZER, sum(value.nbytes for value in optimizer_state.values()))
-        save_file(optimizer_state, partial / _OPTIMIZER)
+        require_room(partial / OPTIMIZER, sum(value.nbytes for value in optimizer_state.values()))
+        save_file(optimizer_state, partial / OPTIMIZER)
         (partial / STATE).write_text(json.dumps(vars(progress)), encoding="utf-8")
         flush_to_disk(partial)
     for older in sorted(directory.glob(STATES), reverse=True)[kept:]:
         shutil.rmtree(older)
+
+
+def optimizer_tensors(objective: Objective, optimizer: torch.optim.Optimizer,
+                      keep: bool) -> dict[str, Tensor]:
+    """Gather an optimizer's state for `restore_optimizer`; see `gather_shards`."""
+    return gather_shards(
+        ((f"{name}|{kind}", value) for name, weight in objective.named_parameters()
+         for kind, value in optimizer.state.get(weight, {}).items()), keep)
 
 
 def flush_to_disk(directory: Path) -> None:
@@ -310,8 +326,8 @@ def restore_heads(state: Path, objective: Objective) -> None:
 def restore_optimizer(state: Path, objective: Objective, optimizer: torch.optim.Optimizer) -> None:
     """Load the optimizer's state, sharded as the weights are."""
     weights = dict(objective.named_parameters())
-    with _restoring(state / _OPTIMIZER):
-        for key, value in load_file(state / _OPTIMIZER).items():
+    with _restoring(state / OPTIMIZER):
+        for key, value in load_file(state / OPTIMIZER).items():
             name, _, kind = key.rpartition("|")
             weight = weights[name]
             value = value.to(weight.device, torch.float32 if kind == "step" else weight.dtype)

@@ -198,15 +198,20 @@ class TrainingPlan:
         settings = {name if len(phases) == 1 else f"{phase_name}: {name}": value
                     for phase_name, phase in zip(names, phases, strict=True)
                     for name, value in phase.items()}
-        free = {*_FREE, *asdict(self.reporting)}
         if self.optimization.deterministic:
-            free -= {*_ROUNDING}
             run |= {"GPU": gpu} if gpu else {}
-        settings |= {name: value for name, value in run.items() if name not in free}
+        settings |= {name: value for name, value in lasting(run).items()
+                     if name not in asdict(self.reporting)}
         return {"phases": names, **settings, LAYOUT: self.layout, "resolved steps": [*steps],
                 "vocabulary": vocabulary,
                 **{f"inputs of {name}": sorted(hashes) for name, hashes in contents.items()},
                 **{f"content of the {role}": digest for role, digest in self.parents.items()}}
+
+
+def lasting(settings: JsonObject) -> JsonObject:
+    """Return the settings of a run that must not change when it is resumed."""
+    free = {*_FREE} - ({*_ROUNDING} if settings["deterministic"] else set())
+    return {name: value for name, value in settings.items() if name not in free}
 
 
 def make_data_config(data: Data, settings: Values) -> tuple[DataConfig, JsonObject]:

@@ -63,7 +63,7 @@ def test_a_signal_leaves_nothing_unfinished(
     outcome = kit.on(kit.good(), *out)
     assert sent
     word = {signal.SIGTERM: "terminated", signal.SIGHUP: "hung up", signal.SIGINT: "interrupted"}[
-        number] + ": nothing was written" * name.startswith("finetune")
+        number] + ": finished seeds and" * name.startswith("finetune")
     assert outcome.code == 128 + number
     assert outcome.err.splitlines()[-1].startswith(f"bmtools: {word}")
     assert [path for path in kit.left() if not path.endswith(".run")] == []

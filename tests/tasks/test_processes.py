@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
+import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -99,3 +101,125 @@ def test_several_processes_give_the_results_of_one(start: Start, tmp_path: Path,
     for name, weight in weights[0].items():
         torch.testing.assert_close(weights[1][name], weight, rtol=0, atol=2e-4)
     assert two.err.count("wrote ") == 1 and not list(tmp_path.glob(".*"))
+
+
+# Killed and resumed
+
+EACH_EVALUATION = """
+import bmtools.tasks.unfinished as unfinished
+unfinished.SHARE_OF_SAVING = float("inf")
+"""
+# Everything that keeps state between steps and evaluations.
+STATEFUL = ("--seeds", 3, "--epochs", 4, "--patience", 2, "--eval-steps", 3, "--set", "mixout=0.3",
+            "--set", "l2_sp=0.01", "--set", "layer_decay=0.9", "--set", "dropout=0.1")
+FINAL = ("model.safetensors", "seeds.jsonl")
+
+
+def dies_at(number: int, moment: str = "after") -> str:
+    """Return a hook: SIGKILL before or after something is noted for the n-th time."""
+    return f"""{EACH_EVALUATION}
+write, calls = unfinished.Unfinished._write, []
+def die(self):
+    calls.append(0)
+    if len(calls) == {number} and "{moment}" == "before":
+        os.kill(os.getpid(), 9)
+    write(self)
+    if len(calls) == {number}:
+        os.kill(os.getpid(), 9)
+unfinished.Unfinished._write = die
+"""
+
+
+def evaluations(job: Job) -> list[dict[str, Any]]:
+    """List the lines of evaluations that a job reported."""
+    return [line for line in job.records if "loss" in line]
+
+
+def same_files(ours: Path, theirs: Path, names: Sequence[str] = FINAL) -> None:
+    for name in names:
+        assert (ours / name).read_bytes() == (theirs / name).read_bytes(), name
+    assert not list(ours.parent.glob("*.run")) and not list(ours.parent.glob(".*"))
+
+
+@pytest.mark.parametrize(("task", "moments", "settings"), [
+    ("ner", ("after", "before", "after", "after"), STATEFUL),
+    ("classification", ("after", "before"), ("--seeds", 2, "--epochs", 3, "--set",
+     "optimizer=muon", "--precision", "bf16", "--micro-batch-size", 3)),
+    ("qa", ("after",), ("--seeds", 1, "--epochs", 3, "--stride", 4, "--set", "weight_decay=5"))])
+def test_a_killed_run_ends_as_one_that_was_not(start: Start, tmp_path: Path, task: str,
+                                               moments: Sequence[str],
+                                               settings: tuple[object, ...]) -> None:
+    whole = start(task, "whole", *settings).succeed()
+    expected, found = evaluations(whole), []
+    for number, moment in enumerate(moments):
+        killed = start(task, "killed", *settings, *["--resume"] * bool(number),
+                       hook=dies_at(2, moment))
+        assert killed.wait() == [-signal.SIGKILL], killed.err
+        assert not (tmp_path / "killed").exists()
+        found += evaluations(killed)
+    resumed = start(task, "killed", *settings, "--resume").succeed()
+    found += evaluations(resumed)
+    assert "continuing an unfinished run" in resumed.err
+    assert all(line in expected for line in found) and all(line in found for line in expected)
+    assert len(found) <= len(expected) + 2 and found[2] == expected[2], "the second is kept"
+    assert results(resumed.records)[-1] == results(whole.records)[-1]
+    same_files(tmp_path / "killed", tmp_path / "whole")
+
+
+def test_finished_combinations_and_folds_are_kept(start: Start, data: Path,
+                                                  tmp_path: Path) -> None:
+    lines = (data / "train.jsonl").read_text().splitlines(keepends=True)
+    for fold in range(2):
+        (tmp_path / f"folds/fold-{fold}").mkdir(parents=True)
+        for number, name in enumerate(("train", "dev", "test")):
+            (tmp_path / f"folds/fold-{fold}/{name}.jsonl").write_text(
+                "".join(lines[number + fold::3]))
+    given = ("finetune", "ner", "--model", data / "model", "--train", tmp_path / "folds",
+             "--batch-size", 8, "--max-length", 24, "--seeds", 2, "--epochs", 2, "--grid",
+             "learning_rate=1e-3,3e-3,1e-5", "-o")
+    whole = Job(tmp_path, [*given, tmp_path / "whole"]).succeed()
+    found, code, number = [], -signal.SIGKILL, 0
+    while code == -signal.SIGKILL:  # 2 folds, 3 combinations, 2 seeds: 12 finished runs
+        job = Job(tmp_path, [*given, tmp_path / "killed", *["--resume"] * bool(number)],
+                  hook=dies_at(9))
+        [code] = job.wait()
+        number += 1
+        found += evaluations(job)
+    assert code == 0 and number == 3, job.err
+    assert found == evaluations(whole)
+    for fold in range(2):
+        same_files(tmp_path / f"killed/fold-{fold}", tmp_path / f"whole/fold-{fold}")
+    assert results(job.records)[-1] == results(whole.records)[-1]
+    assert len([line for line in job.records if "best_epoch" in line]) == 12, "all are reported"
+
+
+def test_only_the_same_run_is_resumed(start: Start, data: Path, tmp_path: Path) -> None:
+    given = ("ner", "out", "--seeds", 2, "--epochs", 2)
+    assert start(*given, hook=dies_at(2)).wait() == [-signal.SIGKILL]
+    changed = tmp_path / "changed.jsonl"
+    changed.write_text((data / "dev.jsonl").read_text().replace("DRUG", "DIS", 1))
+    for more, message in [
+            ((), f"{tmp_path / 'out.run'} holds an unfinished run; --resume continues it"),
+            (("--resume", "--set", "dropout=0.2"), "the unfinished run has dropout 0.1, found 0.2"),
+            (("--resume", "--dev", changed), "the unfinished run has content of dev"),
+            (("--resume", "--model", tmp_path / "other"), "has content of the model")]:
+        if "--model" in more:
+            shutil.copytree(data / "model", tmp_path / "other")
+            config = (tmp_path / "other/config.json").read_text()
+            (tmp_path / "other/config.json").write_text(config.replace('"gelu"', '"relu"'))
+        job = start(*given, *more)
+        assert job.wait() == [1] and message in job.err, job.err
+    start(*given, "--resume", "--micro-batch-size", 4, processes=2).succeed()
+    again = start(*given, "--resume").succeed()
+    assert "is finished already" in again.err and again.out == ""
+    assert not list(tmp_path.glob("*.run"))
+
+
+def test_a_signal_keeps_what_is_done(start: Start, tmp_path: Path) -> None:
+    given = ("ner", "out", "--seeds", 1, "--epochs", 500, "--patience", 500)
+    job = start(*given, hook=EACH_EVALUATION).until(
+        lambda: (tmp_path / "out.run/state.json").exists()).send(signal.SIGTERM)
+    assert job.wait() == [128 + signal.SIGTERM]
+    assert "the last evaluation, if" in job.err and "--resume continues" in job.err
+    assert start(*given, "--overwrite", "--epochs", 1).succeed().records[0]["split"] == "train"
+    assert not list(tmp_path.glob("*.run"))

@@ -19,7 +19,6 @@ from bmtools.io.json_files import read_manifest
 from bmtools.io.jsonl import RecordReader
 from bmtools.models.precision import PrecisionChoice
 from bmtools.records import Record
-from bmtools.tasks import seed_run
 from bmtools.tasks.seed_run import SeedRun
 from bmtools.training.distributed import make_accelerator
 from bmtools.training.loop import Trainer
@@ -223,9 +222,9 @@ def test_each_seed_begins_with_its_own_loss_scale(tuned, monkeypatch: pytest.Mon
         accelerator.scaler = torch.amp.GradScaler("cpu", init_scale=2.0, growth_interval=1)
         return accelerator
 
-    def run(self: SeedRun, report: Any) -> Any:
+    def run(self: SeedRun, *arguments: Any) -> Any:
         scales.append(self._trainer.accelerator.scaler.get_scale())
-        found = plain_run(self, report)
+        found = plain_run(self, *arguments)
         scales.append(self._trainer.accelerator.scaler.get_scale())
         return found
 
@@ -290,7 +289,7 @@ def test_the_run_is_that_of_the_whole_vocabulary(
             report=lines.append, seeds=1, epochs=2, batch_size=4, learning_rate=1e-3,
             weight_decay=5.0, max_length=32)
         found.append([line["loss"] for line in lines if "loss" in line])
-        monkeypatch.setattr(seed_run, "read_tokens", lambda *_: None)
+        monkeypatch.setattr(import_module("bmtools.tasks.finetune"), "read_tokens", lambda *_: None)
     assert found[0] == pytest.approx(found[1], rel=1e-4)
     before, partial, whole = (load_file(tmp_path / name / "model.safetensors")
                               for name in ("model", "partial", "whole"))
