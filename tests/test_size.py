@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 LIMITS = {
-    "code lines": 40_234,  # without docstrings, comments and blank lines
+    "code lines": 40_420,  # without docstrings, comments and blank lines
     "functions": 3258,  # methods and functions in functions included
     "files": 400,
     "options": 252,  # distinct names of long options of all commands
