@@ -81,13 +81,9 @@ def test_every_way_equals_attention_by_length(
                        [f"_{way}_attention_forward", f"_{way}_attention_backward"])
 
 
-@pytest.mark.parametrize(("capability", "dtype", "reach"), [
-    (AMPERE, torch.bfloat16, None), (AMPERE, torch.bfloat16, 3), (AMPERE, torch.float32, None),
-    (TURING, torch.float16, None)])
-def test_both_passes_drop_the_same_weights(
-        capability: tuple[int, int], dtype: torch.dtype, reach: int | None,
-        kernels: list[str]) -> None:
-    documents = documents_on(capability)
+@pytest.mark.parametrize("reach", [None, 3])
+def test_both_passes_drop_the_same_weights(reach: int | None, kernels: list[str]) -> None:
+    documents, dtype = documents_on(AMPERE), torch.bfloat16
     *drawn, direction = draw(documents.tokens, 16, dtype)
     ours = [part.clone().requires_grad_() for part in drawn]
     torch.manual_seed(5)
@@ -101,19 +97,19 @@ def test_both_passes_drop_the_same_weights(
         direction)
     for one, other in zip(found, expected, strict=True):
         size = float(other.detach().norm())
-        share = {4: 1e-4, 2: 2e-2}[dtype.itemsize]
-        assert float((one.double() - other).detach().norm()) <= share * size
+        assert float((one.double() - other).detach().norm()) <= 2e-2 * size
     assert len(kernels) == 2
 
 
-def test_dropout_that_would_differ_between_passes_avoids_the_kernel(kernels: list[str]) -> None:
-    """8 documents of 2 heads, each of 2^28 weights if it were as long as the longest may be."""
-    documents = documents_on(TURING)
-    *parts, _ = draw(documents.tokens, 8, torch.float32)
-    far = replace(documents, longest=2**14)
-    varlen_attention(*parts, far, 0.3, dropout=0.1)
-    assert kernels == []
+@pytest.mark.parametrize(("capability", "dtype"), [
+    (AMPERE, torch.float32), (TURING, torch.float32), (TURING, torch.float16)])
+def test_dropout_that_would_differ_between_passes_avoids_the_kernel(
+        capability: tuple[int, int], dtype: torch.dtype, kernels: list[str]) -> None:
+    documents = documents_on(capability)
+    *parts, _ = draw(documents.tokens, 8, dtype)
     varlen_attention(*parts, documents, 0.3, dropout=0.1)
+    assert kernels == []
+    varlen_attention(*parts, documents, 0.3)
     assert kernels == ["_efficient_attention_forward"]
 
 
