@@ -102,8 +102,8 @@ def corpus_files(name: str, *endings: str, counts: Counter[str], folder: str = "
     if archive is not None:
         found = _zip_files(archive, path_in(archive, name), counts, order)
     elif folder or (name != STDIN and Path(name).is_dir()):
-        found = _readable([name] if folder else folder_files(name, order),
-                          folder or name, counts)
+        found = (file for file in ([name] if folder else folder_files(name, order))
+                 if _passes(Path(file).relative_to(folder or name), Path(file).is_file(), counts))
     else:
         with open_bytes(name) as stream:
             head = stream.peek(tarfile.BLOCKSIZE)  # type: ignore[attr-defined]
@@ -267,13 +267,6 @@ def _wanted(found: Iterator[str], name: str, endings: tuple[str, ...],
             yield one
         else:
             counts[f"files that do not end in {' or '.join(endings)} passed over"] += 1
-
-
-def _readable(names: Iterable[str], folder: str, counts: Counter[str]) -> Iterator[str]:
-    """Yield the files of a folder that are neither hidden nor links to nothing, nor devices."""
-    for name in names:
-        if _passes(Path(name).relative_to(folder), Path(name).is_file(), counts):
-            yield name
 
 
 def _passes(path: PurePath, is_file: bool, counts: Counter[str]) -> bool:

@@ -84,7 +84,8 @@ class Sketcher:
 
     def _sketch(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         content = fold_texts(texts)
-        digests = _digests(content.split(END)[:-1])
+        digests = np.frombuffer(b"".join(hashlib.sha256(one).digest()[:_DIGEST_BYTES]
+                                         for one in content.split(END)[:-1]), _DIGEST)
         words = Words.of(content)
         lengths = np.diff(words.offsets).astype(np.uint32)
         if self._config.duplicates != "near":
@@ -102,11 +103,6 @@ def signatures(shingles: np.ndarray, offsets: np.ndarray, config: DedupConfig) -
     for row in rows:
         found.fromlist(row)  # twice as fast as np.array
     return np.frombuffer(found, np.uint32).reshape(-1, config.permutations)
-
-
-def _digests(contents: Sequence[bytes]) -> np.ndarray:
-    content = b"".join([hashlib.sha256(one).digest()[:_DIGEST_BYTES] for one in contents])
-    return np.frombuffer(content, _DIGEST)
 
 
 class Records:

@@ -5,7 +5,6 @@ They are apart from the readers, so that help loads no reader.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 from bmtools.errors import require, require_names
@@ -30,7 +29,7 @@ Unit = Literal["line", "paragraph", "file"]
 COLUMNS = ("text", "text_pair", "question", "label", "labels", "score", "id", "document")
 
 
-def read_columns(columns: str, known: Sequence[str] = COLUMNS) -> dict[str, str]:
+def read_columns(columns: str) -> dict[str, str]:
     """Read KEY=NAME,...: the names of keys or columns in a source by the keys that they fill.
 
     Raises:
@@ -39,7 +38,7 @@ def read_columns(columns: str, known: Sequence[str] = COLUMNS) -> dict[str, str]
     found = {key.strip(): name.strip() for key, _, name in (
         one.partition("=") for one in columns.split(","))}
     require(all(found.values()), "columns", repr(columns), "KEY=NAME, separated by commas")
-    require_names("columns", found, known)
+    require_names("columns", found, COLUMNS)
     return found
 
 

@@ -32,7 +32,9 @@ def leave_record(number: str, record: JsonObject) -> None:
     """Leave a record for the reader of a pipe, before its last byte is sent."""
     with suppress(OSError, ValueError):
         directory = _directory()
-        _remove_stale(directory)
+        for stale in directory.iterdir():
+            if time.time() - stale.lstat().st_mtime > _STALE_SECONDS:
+                stale.unlink(missing_ok=True)
         path = directory / number
         path.unlink(missing_ok=True)
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
@@ -75,9 +77,3 @@ def _directory() -> Path:
     if not S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or S_IMODE(found.st_mode) & 0o077:
         raise PermissionError(f"{directory} is not private")
     return directory
-
-
-def _remove_stale(directory: Path) -> None:
-    for path in directory.iterdir():
-        if time.time() - path.lstat().st_mtime > _STALE_SECONDS:
-            path.unlink(missing_ok=True)

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
 from bmtools.errors import DataError, setting, suggestion
 from bmtools.records import readable
 
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
-
 Shown = Literal["main", "all", "none"]
 """Published tables: those that compare models, all, or none."""
+_FOLDER = Path(__file__).parent
 _SUFFIX = ".toml"
 
 
@@ -164,14 +161,9 @@ def _plain(name: str) -> str:
     return "".join(filter(str.isalnum, name)).casefold()
 
 
-def _package_files() -> Traversable:
-    return files(__package__)
-
-
 def suite_names() -> list[str]:
     """List the suites that come with the package."""
-    names = [entry.name for entry in _package_files().iterdir()]
-    return sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
+    return sorted(path.stem for path in _FOLDER.glob(f"*{_SUFFIX}"))
 
 
 def load_suite(name: str) -> Suite:
@@ -181,13 +173,10 @@ def load_suite(name: str) -> Suite:
         ValueError: there is none.
         DataError: the file is none.
     """
-    if name in suite_names():
-        content = (_package_files() / (name + _SUFFIX)).read_bytes()
-    elif name.endswith(_SUFFIX) and Path(name).is_file():
-        content = Path(name).read_bytes()
-    else:
+    path = _FOLDER / (name + _SUFFIX) if name in suite_names() else Path(name)
+    if path.suffix != _SUFFIX or not path.is_file():
         raise ValueError(f"{setting('suite')}: found {name!r}, {suggestion(name, suite_names())}")
     try:
-        return msgspec.toml.decode(content, type=Suite)
+        return msgspec.toml.decode(path.read_bytes(), type=Suite)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{name}: {readable(str(error))}") from error

@@ -244,7 +244,9 @@ class Text:
         """Add an element with all that is in it, and not what follows it."""
         tag = element.tag
         if tag not in BLOCKS:
-            self._add_inline(element)
+            if tag == "break" or _is_raised_citation(element):
+                self._line.append(" ")
+            self.add_content(element)
         elif tag in SECTIONS:
             self._add_section(element)
         elif tag in MOVES and self._paragraphs:
@@ -293,12 +295,6 @@ class Text:
             has_heading = plain(title) and self.lines[at:]
             section.start += len(self.lines[at]) + len(BREAK) if has_heading else 0
             section.end = max(self.size - len(BREAK), section.start)
-
-    def _add_inline(self, element: Element) -> None:
-        tag = element.tag
-        if tag == "break" or _is_raised_citation(element):
-            self._line.append(" ")
-        self.add_content(element)
 
     def end_line(self) -> None:
         """Let what comes begin another line."""
