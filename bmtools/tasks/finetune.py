@@ -210,8 +210,7 @@ def _write(runs: Runs, sources: Sources, unfinished: Unfinished) -> Report:
     """
     plan, task, best = runs.plan, runs.task, runs.best
     summary: Report = {"best_seed": best.seed, "seeds": len(runs.lines),
-                       **_lost(runs),
-                       **({"grid": runs.values} if runs.values else {})}
+                       **_given(diverged=runs.diverged, grid=runs.values)}
     for name, metric in itertools.product((DEV, TEST), task.metrics):
         if values := [line[name][metric] for line in runs.lines if name in line]:
             summary[f"{name}_{metric}"] = summarize(values, metric)
@@ -260,9 +259,8 @@ def _summarize_folds(lines: list[Report]) -> Report:
     There is no interval: the folds' training sets overlap, so that their scores depend on each
     other and Student's t would be too narrow (Nadeau and Bengio 2003).
     """
-    diverged = sum(line.get("diverged", 0) for line in lines)
     return {"folds": len(lines), "seeds": max(line["seeds"] for line in lines),
-            **({"diverged": diverged} if diverged else {}),
+            **_given(diverged=sum(line.get("diverged", 0) for line in lines)),
             **{name: summarize([line[name]["mean"] for line in lines], interval=False)
                for name in lines[0] if name.startswith((f"{DEV}_", f"{TEST}_"))}}
 
@@ -363,7 +361,7 @@ def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]], repo
     Returns:
         the runs of the best combination.
     """
-    plans = [*grid_plans(plan)]
+    list(grid_plans(plan))  # raises for a wrong grid before anything is loaded
     if is_sharded(unfinished.processes):
         raise BmtoolsError("fine-tuning does not shard weights; leave out --use_fsdp")
     task_class = load_task(plan.task)
@@ -378,13 +376,12 @@ def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]], repo
                                             unfinished.processes, unfinished.precision)
     for note in notes:
         report({"note": note})
-    unfinished.require(replace(plan, optimization=optimization), splits)
+    plan = replace(plan, optimization=optimization)
+    unfinished.require(plan, splits)
     # The encoder's weights, those of a seed's best evaluation, and a state with the optimizer's.
     check_room(plan.output, task.checkpoint.model, copies=5)
     task.checkpoint = offload(task.checkpoint, plan.output)
-    chosen = _best_runs([(values, replace(one, optimization=replace(
-        one.optimization, precision=optimization.precision))) for values, one in plans],
-        task, splits, stops, report, unfinished)
+    chosen = _best_runs(grid_plans(plan), task, splits, stops, report, unfinished)
     if shorter := [*_shortened(chosen)]:
         with suppress(DivergedError):
             chosen = _better(chosen, _best_runs(shorter, task, splits, stops, report, unfinished))
@@ -404,7 +401,7 @@ def _best_runs(plans: Iterable[tuple[Mapping[str, object], FinetunePlan]], task:
         try:
             runs = _run_seeds(plan, task, splits, values, stops, report, unfinished)
             scores = {f"dev_{task.metric}": summarize(runs.dev_scores, task.metric),
-                      **_lost(runs)} if values else {}
+                      **_given(diverged=runs.diverged)} if values else {}
             chosen = _better(chosen, runs)
         except DivergedError as found:
             error, scores = found, {"diverged": len(plan.finetuning.seed_numbers(
@@ -498,7 +495,7 @@ def _run_seeds(plan: FinetunePlan, task: AnyTask, splits: Mapping[str, AnySplit]
             if len(seeds) > 1:
                 report({"note": f"seed {seed} diverged: {error}"})
             continue
-        lines.append({**run.line, **({"grid": values} if values else {})})
+        lines.append({**run.line, **_given(grid=values)})
         report(lines[-1])
         done[seed] = run.best.at, run.best.dev.settings
         best, other = (run.best, best) if best is None or run.best.rank > best.rank \
@@ -510,8 +507,9 @@ def _run_seeds(plan: FinetunePlan, task: AnyTask, splits: Mapping[str, AnySplit]
     return Runs(plan, task, values, best, tokens, lines, done, len(seeds) - len(lines))
 
 
-def _lost(runs: Runs) -> Report:
-    return {"diverged": runs.diverged} if runs.diverged else {}
+def _given(**values: object) -> Report:
+    """Return the values that are not empty."""
+    return {name: value for name, value in values.items() if value}
 
 
 def summarize(values: Sequence[float], metric: str = "", interval: bool = True) -> Report:

@@ -241,11 +241,10 @@ def shrink(model: PreTrainedModel, tokens: Tensor | None) -> nn.Embedding | None
         its whole embedding; None if it stays, as without tokens.
     """
     whole = model.get_input_embeddings()
-    names = [name for name, module in model.named_modules() if module is whole]
-    if tokens is None or type(whole) is not nn.Embedding or len(names) != 1 \
+    if tokens is None or type(whole) is not nn.Embedding \
             or model.get_output_embeddings() is not None:
         return None
-    model.set_submodule(names[0], PartialEmbedding(whole, tokens))
+    model.set_input_embeddings(PartialEmbedding(whole, tokens))
     return whole
 
 
@@ -267,6 +266,5 @@ def trained_model(task: AnyTask, best: Best, tokens: Tensor | None,
         with torch.no_grad():
             whole.weight *= best.decay
             whole.weight[tokens] = partial.weight
-        [name] = [name for name, module in model.named_modules() if module is partial]
-        model.set_submodule(name, whole)
+        model.set_input_embeddings(whole)
     return model

@@ -224,12 +224,11 @@ class Unfinished:
             trainer.accelerator.scaler.load_state_dict(run.scaler)
         return run
 
-    def finish(self, key: str, run: Run) -> Run:
-        """Note that a run has ended, and return it."""
+    def finish(self, key: str, run: Run) -> None:
+        """Note that a run has ended."""
         self.progress.finished[key], self.progress.running = run, None
         if self.processes.is_main_process:
             self._write()
-        return run
 
     def _write(self) -> None:
         self.progress.energy = self._step.energy()

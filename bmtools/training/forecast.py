@@ -68,8 +68,17 @@ def run_to_end(plan: TrainingPlan, lines: Callable[..., Iterator[JsonObject]],
         on_report: called with each line but the last.
         dry_run: return a forecast instead.
     """
+    last: JsonObject = {}
     with _process_restored():
-        return _run_to_end(plan, lines, on_report, dry_run)
+        if not dry_run:
+            if plan.resume and is_finished(plan.output, runs_directory(plan.output)):
+                return describe(str(plan.output), read_manifest(plan.output))
+            plan.check_targets()
+        for line in lines(forecast if dry_run else train):
+            if last and on_report:
+                on_report(last)
+            last = line
+    return last
 
 
 @contextmanager
@@ -86,20 +95,6 @@ def _process_restored() -> Iterator[None]:
             logging.set_verbosity(verbosity)
             if shows_bars:
                 logging.enable_progress_bar()
-
-
-def _run_to_end(plan: TrainingPlan, lines: Callable[..., Iterator[JsonObject]],
-                on_report: Callable[[JsonObject], None] | None, dry_run: bool) -> JsonObject:
-    if not dry_run:
-        if plan.resume and is_finished(plan.output, runs_directory(plan.output)):
-            return describe(str(plan.output), read_manifest(plan.output))
-        plan.check_targets()
-    last: JsonObject = {}
-    for line in lines(forecast if dry_run else train):
-        if last and on_report:
-            on_report(last)
-        last = line
-    return last
 
 
 class _Forecaster:
