@@ -21,6 +21,7 @@ from bmtools.io.unfinished import (
     content_of,
     exchange,
     hidden_path,
+    keep_owner,
     move_in,
     real_path,
 )
@@ -122,10 +123,7 @@ def _set_permissions(partial: Path, target: Path) -> None:
     for file in partial.rglob("*"):
         file.chmod(mode if file.is_dir() else mode & 0o666)
     if target.is_dir():
-        owner = target.stat()
-        with suppress(PermissionError):
-            for file in (partial, *partial.rglob("*")):
-                os.chown(file, owner.st_uid, owner.st_gid)
+        keep_owner(target, partial, *partial.rglob("*"))
     if (partial / NAME).is_file():
         (partial / NAME).touch()  # a file that changes after its record is hashed again
 

@@ -13,10 +13,9 @@ from typing import Any
 
 from bmtools.errors import BmtoolsError, CheckpointError
 
-_HINTS = {errno.ENOSPC: "make room, or write elsewhere",
-          errno.EDQUOT: "make room, or write elsewhere",
-          errno.EPIPE: "its reader has gone away",
-          **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "write elsewhere")}
+_HINTS = {errno.EPIPE: "; its reader has gone away",
+          **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "; make room, or write elsewhere"),
+          **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "; write elsewhere")}
 _MOST_CHARACTERS = 200
 
 
@@ -48,9 +47,8 @@ class NamedFile(io.FileIO):
 
 def cannot_write(path: str | Path, error: OSError) -> WriteError:
     """Return an error that names what cannot be written, the reason and the way out."""
-    hint = _HINTS.get(error.errno or 0)
-    return WriteError(f"{path}: cannot be written ({reason(error)})" + (f"; {hint}" if hint
-                                                                          else ""))
+    hint = _HINTS.get(error.errno or 0, "")
+    return WriteError(f"{path}: cannot be written ({reason(error)}){hint}")
 
 
 def system_fault(error: OSError) -> str:
@@ -62,8 +60,7 @@ def system_fault(error: OSError) -> str:
         return (f"{path}: found a symbolic link that leads back to itself, expected a file; remove "
                 "it, or name another file")
     if not isinstance(error, PermissionError):
-        hint = _HINTS.get(error.errno or 0)
-        return f"{path}: {reason(error)}" + (f"; {hint}" if hint else "")
+        return f"{path}: {reason(error)}{_HINTS.get(error.errno or 0, '')}"
     if not os.path.lexists(path):  # or what leads to it may not be looked at
         return f"{path}: {reason(error)}; ask the owner of {path.parent}, or name another place"
     kind = "directory" if os.path.isdir(path) else "file"  # noqa: PTH112, which may raise

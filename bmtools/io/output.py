@@ -19,7 +19,7 @@ import msgspec
 from bmtools.errors import BmtoolsError
 from bmtools.io.failures import NamedFile, WriteError, naming, reason
 from bmtools.io.system import interruption, signals_deferred
-from bmtools.io.unfinished import hidden_path, real_path
+from bmtools.io.unfinished import hidden_path, keep_owner, real_path
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -191,9 +191,7 @@ def _keep_permissions(target: Path, partial: Path) -> None:
     """Give a file the owner and the permissions of the one that it will replace."""
     if not target.exists():
         return
-    owner = target.stat()
-    with suppress(PermissionError):
-        os.chown(partial, owner.st_uid, owner.st_gid)
+    keep_owner(target, partial)
     shutil.copystat(target, partial)
     os.utime(partial)
 

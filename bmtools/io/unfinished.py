@@ -121,6 +121,14 @@ def remove_abandoned(directory: Path, target: Path | None = None) -> None:
             path.unlink(missing_ok=True)
 
 
+def keep_owner(source: Path, *targets: Path) -> None:
+    """Give files the owner of another one, as far as this user may."""
+    owner = source.stat()
+    with suppress(PermissionError):
+        for path in targets:
+            os.chown(path, owner.st_uid, owner.st_gid)
+
+
 def content_of(target: Path) -> list[Path]:
     """List what writing a directory would replace."""
     names = {"lost+found", *(target.name + ending for ending in (*BESIDE, ".logs"))}

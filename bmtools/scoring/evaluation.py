@@ -216,6 +216,23 @@ def signed(metric: str, variant: str, tokenizer: PreTrainedTokenizerBase, vocabu
     return {"vocabulary": vocabulary[:FINGERPRINT_DIGITS], "signature": "|".join(shown)}
 
 
+def last_keys(predictor: Predictor, by: Line, data: Line, metric: str, variant: str,
+              **settings: object) -> Line:
+    """Make the last keys of a predictor's line: groups, data, measured precision, and `signed`.
+
+    Args:
+        predictor: gave the scores.
+        by: scores by the values of keys; left out if there are none.
+        data: keys that identify the data.
+        metric: its name.
+        variant: of the metric.
+        settings: see `signed`; the fields of the predictor follow.
+    """
+    return {**({"by": by} if by else {}), **data, **predictor.measured,
+            **signed(metric, variant, predictor.tokenizer, predictor.vocabulary, **settings,
+                     **predictor.signature_fields)}
+
+
 def text_fields(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:
     """Say what a tokenizer drops of a text before it is read: its case, and its accents."""
     return {"case": "folded" if is_uncased(tokenizer) else "kept",

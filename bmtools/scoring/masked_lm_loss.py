@@ -23,7 +23,7 @@ from bmtools.io.jsonl import as_records
 from bmtools.models.families import require_length
 from bmtools.records import Record, RecordSource, full_text
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor, load_predictors
-from bmtools.scoring.evaluation import Progress, compare_models, gather_records, signed
+from bmtools.scoring.evaluation import Progress, compare_models, gather_records, last_keys
 from bmtools.scoring.masked_lm_sequences import (
     MaskedSequences,
     SequenceMasker,
@@ -236,16 +236,12 @@ class MaskedLmEvaluation:
             "repeats": config.repeats,
             "masked_share": rounded(
                 scores["masked_tokens"] / (vocabulary.tokens * config.repeats)),
-            **({"by": by} if by else {}),
-            **data_fields(self._data),
-            **model.measured,
-            **signed("mlm", combination.masking, model.tokenizer, model.vocabulary,
-                     rate=combination.mask_rate, corruption=combination.corruption,
-                     repeats=config.repeats, seed=self._seed,
-                     max_length=config.max_length, segmenter=config.segmenter,
-                     terms=sha256("\n".join(self._terms).encode()).hexdigest()[:12]
-                     if combination.masking == "terms" else None,
-                     **model.signature_fields),
+            **last_keys(model, by, data_fields(self._data), "mlm", combination.masking,
+                        rate=combination.mask_rate, corruption=combination.corruption,
+                        repeats=config.repeats, seed=self._seed, max_length=config.max_length,
+                        segmenter=config.segmenter,
+                        terms=sha256("\n".join(self._terms).encode()).hexdigest()[:12]
+                        if combination.masking == "terms" else None),
         }
 
 

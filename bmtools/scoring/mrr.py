@@ -17,7 +17,7 @@ from bmtools.io.jsonl import as_records
 from bmtools.records import MASK, RecordSource
 from bmtools.scoring.checkpoint_predictor import load_predictors
 from bmtools.scoring.cloze import make_clozes
-from bmtools.scoring.evaluation import ModelTotals, Progress, collect_scores, signed
+from bmtools.scoring.evaluation import ModelTotals, Progress, collect_scores, last_keys
 from bmtools.scoring.mrr_ranking import BEAM_SIZE, MaskScore, check_text, score_masked_words
 from bmtools.scoring.predictor import Predictor, count_frequencies
 from bmtools.scoring.settings import InferenceConfig, Models, MrrConfig
@@ -161,17 +161,12 @@ class MrrTotals(ModelTotals[MaskScore]):
             "multi_token": self._multi_token,
             "unknown": self._unknown,
             "unknown_tokens": round(self._unknown_tokens.share, DIGITS),
-            **({"by": by} if by else {}),
-            **data_fields(self._data),
-            **self.predictor.measured,
-            **signed("mrr", f"top{config.top_k}", self.predictor.tokenizer,
-                     self.predictor.vocabulary, multi_token=config.multi_token, proposals="all",
-                     ties="lower-id",
-                     match="caseless" if config.ignore_case or config.like else "exact",
-                     beam=max(BEAM_SIZE, config.top_k)
-                     if config.multi_token == "joint" else None,
-                     like=config.like, punctuation="dropped" if config.like else None,
-                     **self.predictor.signature_fields),
+            **last_keys(self.predictor, by, data_fields(self._data), "mrr", f"top{config.top_k}",
+                        multi_token=config.multi_token, proposals="all", ties="lower-id",
+                        match="caseless" if config.ignore_case or config.like else "exact",
+                        beam=max(BEAM_SIZE, config.top_k)
+                        if config.multi_token == "joint" else None,
+                        like=config.like, punctuation="dropped" if config.like else None),
         }
 
     def _table(self) -> np.ndarray:

@@ -16,7 +16,7 @@ from bmtools.errors import BmtoolsWarning, DataError, Reject, refuse
 from bmtools.io.jsonl import as_records
 from bmtools.records import RecordSource
 from bmtools.scoring.checkpoint_predictor import load_predictors
-from bmtools.scoring.evaluation import ModelTotals, Progress, collect_scores, signed, text_fields
+from bmtools.scoring.evaluation import ModelTotals, Progress, collect_scores, last_keys, text_fields
 from bmtools.scoring.pppl_sentences import SentenceScore, score_sentences
 from bmtools.scoring.predictor import Predictor, count_frequencies
 from bmtools.scoring.settings import InferenceConfig, Models, PpplConfig
@@ -159,13 +159,8 @@ class PpplTotals(ModelTotals[SentenceScore]):
             **self._scores(slice(None)),
             "unit": self.units.kind,
             **({"left_out": left_out} if left_out else {}),
-            **({"by": by} if by else {}),
-            **data_fields(self._data),
-            **self.predictor.measured,
-            **signed("pppl", config.variant, self.predictor.tokenizer, self.predictor.vocabulary,
-                     unit="token", special=False, unknown="utf-8",
-                     like=config.like,
-                     **self.predictor.signature_fields),
+            **last_keys(self.predictor, by, data_fields(self._data), "pppl", config.variant,
+                        unit="token", special=False, unknown="utf-8", like=config.like),
         }
 
     def _sums(self, members: np.ndarray | slice = slice(None)) -> np.recarray:

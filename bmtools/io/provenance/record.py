@@ -172,11 +172,8 @@ def hash_path(path: Path, expected: str = "") -> str:
 
 def hash_content(name: str) -> str:
     """Hash a file's uncompressed content."""
-    digest = hashlib.sha256()
     with open_bytes(name, takes_digest=False) as stream:
-        while chunk := stream.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 def hash_folder(folder: Path) -> str:

@@ -7,10 +7,8 @@ Sources of the YAML at its head: hub-docs, `modelcard.md`, `model-cards-co2.md` 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
@@ -22,7 +20,7 @@ from bmtools.io.json_files import NAME
 from bmtools.io.output import new_file
 from bmtools.io.provenance.licences import UNKNOWN
 from bmtools.io.provenance.manifest import CARD
-from bmtools.io.unfinished import remove_abandoned
+from bmtools.io.unfinished import keep_owner, remove_abandoned
 from bmtools.records import JsonMapping, JsonObject
 from bmtools.study.cards import history
 from bmtools.study.cards.about import STATED, About, read_about
@@ -115,9 +113,7 @@ def write_cards(*directories: Path) -> None:
             text, _ = model_card(read_facts(model))
             with new_file(card) as stream:
                 stream.write(text.encode())
-            owner = (model / NAME).stat()
-            with suppress(PermissionError):
-                os.chown(card, owner.st_uid, owner.st_gid)
+            keep_owner(model / NAME, card)
             shutil.copymode(model / NAME, card)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -147,10 +147,9 @@ class Suite:
                 raise ValueError(f"{table.table}: expected a value for each of "
                                  f"{len(table.models)} models in each row")
 
-    def rows(self, sets: Sequence[SuiteSet] | None = None) -> list[str]:
-        """List the rows of scores of some sets, or of all."""
-        return [one.row(metric) for one in (self.sets if sets is None else sets)
-                for metric in one.metrics]
+    def rows(self) -> list[str]:
+        """List the rows of scores of all sets."""
+        return [one.row(metric) for one in self.sets for metric in one.metrics]
 
     def find_set(self, name: str) -> SuiteSet | None:
         """Find a set by its name, whatever the case and the marks between its parts."""

@@ -14,9 +14,6 @@ from bmtools.io.folders import read_json
 from bmtools.io.sources import source_name
 from bmtools.records import JsonObject, Record, converted
 
-_REPEATED = "repeated snippets left out"
-_LOST = "questions without snippets left out"
-
 
 class _Snippet(TypedDict):
     text: str
@@ -74,9 +71,10 @@ def bioasq_records(names: Iterable[str], tally: Tally, type: QuestionType) -> It
 def _records(question: _Question, tally: Tally, place: str) -> Iterator[Record]:
     given = [snippet["text"].strip() for snippet in question.get("snippets", ())]
     snippets = list(dict.fromkeys(filter(None, given)))
-    tally.counts[_REPEATED] += len(given) - len(snippets)
+    tally.counts["repeated snippets left out"] += len(given) - len(snippets)
     if not snippets:
-        tally.lose(_LOST, place, "found no snippets, expected one or more", question)
+        tally.lose("questions without snippets left out", place,
+                   "found no snippets, expected one or more", question)
     elif question["type"] in ("factoid", "list"):
         yield from _snippet_records(question, snippets, tally.counts, place)
     else:

@@ -129,14 +129,11 @@ def _record(name: str, text: str, annotation_name: str, annotations: str, tally:
         line = line.removesuffix("\r")
         place = f"{source_name(annotation_name)}:{number}"
         with tally.rejecting():
+            arc = _arc(line, place) if line.startswith("R") else None
             if line.startswith("T"):
                 mentions.append(_mention(line, place))
-            elif line.startswith("R"):
-                arc = _arc(line, place)
-                if arc.head[0] == arc.tail[0] == "T":
-                    arcs.append(arc)
-                else:
-                    others[place] = line
+            elif arc and arc.head[0] == arc.tail[0] == "T":
+                arcs.append(arc)
             elif line.strip():
                 others[place] = line
     identity = source_stem(name)
@@ -221,9 +218,7 @@ def brat_files(record: Record, counts: Counter[str]) -> tuple[str, str, str]:
     Ids of entities that are not `T1`, `T2` and so on are replaced. Lines under `meta.brat` that
     refer to other annotations than these are left out and counted.
     """
-    stem = record["id"]
-    for character, escape in _ESCAPES.items():
-        stem = stem.replace(character, escape)
+    stem = record["id"].translate(str.maketrans(_ESCAPES))
     found = record.get("entities", [])
     names = brat_ids(found)
     lines = []
