@@ -34,8 +34,7 @@ _LAST = ("signature", "vocabulary", "data", "state")
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None,
-                text_columns: int = 1, whole_columns: int = 1,
-                stream: TextIO | None = None) -> None:
+                text_columns: int = 1, whole_columns: int = 1) -> None:
     """Print a table, as Markdown where stdout is no terminal.
 
     Nothing is truncated, and cells wrap only at the width of a terminal.
@@ -46,16 +45,14 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], title: str
         title: text above the table.
         text_columns: number of leading columns that are aligned left; others hold numbers.
         whole_columns: leading columns whose cells do not wrap, unless they are long.
-        stream: stdout by default.
     """
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    stream = stream or sys.stdout
     # Text that is not for a terminal may go into a document.
     looks: JsonObject = {"box": box.MARKDOWN}
-    if stream.isatty():
+    if sys.stdout.isatty():
         looks = {"box": box.SIMPLE_HEAD, "show_edge": False, "padding": (0, 1, 0, 0)}
     table = Table(header_style="bold", border_style="bright_black", **looks)
     cells = [[without_controls(str(cell)) for cell in row] for row in rows]
@@ -68,8 +65,8 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], title: str
     for row in cells:
         table.add_row(*row)
     if title:
-        print_renderable(Text(without_controls(title), "bold"), stream)
-    print_renderable(table, stream)
+        print_renderable(Text(without_controls(title), "bold"), sys.stdout)
+    print_renderable(table, sys.stdout)
 
 
 def print_tables(tables: Iterable[Any]) -> None:

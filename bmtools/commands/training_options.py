@@ -200,20 +200,15 @@ Put it below `takes_run_config`, whose config may name the architecture.
 """
 
 
-def _write_run_cards(output: Path) -> None:
-    """Write the cards of a run's checkpoint and of those that it kept."""
-    from bmtools.study.cards.card import write_cards
-
-    write_cards(output, kept_directory(output))
-
-
 def _find_finished(step: CommandStep, values: Values) -> None:
     """End the command where `--resume` finds its run finished."""
     output = values["output"]
     if values["resume"] and is_finished(output, runs_directory(output)):
         click.echo(f"bmtools: {output} is finished already", err=True)
+        from bmtools.study.cards.card import write_cards
+
         discard_run(runs_directory(output))  # a kill may have left it, or have prevented the cards
-        _write_run_cards(output)
+        write_cards(output, kept_directory(output))
         step.context.exit()
 
 
@@ -306,12 +301,11 @@ def run_training(step: CommandStep, model: ModelInit, data: DataConfig, config: 
         if name not in PHASE_FIELDS and name not in RUN_FIELDS}}
     from bmtools.training.checks import check_run
 
-    several = max(processes, world_size())
     if not dry_run:
         require_shared_files(processes, [name for names in data.train.values() for name in names])
     if is_main_process() and not dry_run:
         plan.check_targets()
-    check_run(plan, model, data, several, shard, teacher)
+    check_run(plan, model, data, max(processes, world_size()), shard, teacher)
     if not dry_run:
         launch(step.display, processes)
     with interruptible(lambda: _describe_leftover(plan.output)):

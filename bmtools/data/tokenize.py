@@ -34,7 +34,7 @@ from bmtools.data.shards import (
     shard_path,
     stated_licences,
 )
-from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError, Reject, setting
+from bmtools.errors import CheckpointError, DataError, RecordError, Reject, setting
 from bmtools.io.directories import beside, discard_run, new_directory, refuse_existing
 from bmtools.io.failures import reading
 from bmtools.io.json_files import read_manifest
@@ -44,7 +44,7 @@ from bmtools.io.parts import read_blocks
 from bmtools.io.provenance.manifest import Manifest, is_finished
 from bmtools.io.sources import source_name
 from bmtools.io.step import Step
-from bmtools.io.unfinished import RUN, remove_abandoned
+from bmtools.io.unfinished import RUN, refuse_unfinished, remove_abandoned
 from bmtools.io.workers import map_parallel
 from bmtools.ragged import offsets
 from bmtools.records import ORIGINS, JsonObject, Record, full_text
@@ -257,10 +257,7 @@ def check_shard_target(output: Path, resume: bool = False, overwrite: bool = Fal
     """
     if not (resume and _has_shards(output)):
         refuse_existing(output, overwrite)
-    run = beside(output, RUN)
-    if run.exists() and not resume and not overwrite:
-        raise BmtoolsError(f"{run} holds an unfinished run; {setting('resume')} continues it, "
-                           f"{setting('overwrite')} starts again")
+    refuse_unfinished(beside(output, RUN), resume, overwrite)
 
 
 def _has_shards(output: Path) -> bool:

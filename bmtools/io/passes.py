@@ -46,7 +46,6 @@ from typing import IO, Any, TypeVar
 import msgspec
 
 from bmtools.errors import (
-    BmtoolsError,
     BmtoolsWarning,
     CheckpointError,
     RecordError,
@@ -61,7 +60,7 @@ from bmtools.io.output import encode_lines, file_version, new_file
 from bmtools.io.parts import Part
 from bmtools.io.record_size import MEGABYTE
 from bmtools.io.step import Step
-from bmtools.io.unfinished import RUN
+from bmtools.io.unfinished import RUN, refuse_unfinished
 from bmtools.io.workers import Outcome, Worker, Workers, results_of
 from bmtools.records import JsonMapping, JsonObject
 from bmtools.status import set_status
@@ -88,10 +87,8 @@ def opened_run(run: Run, resume: bool = False, overwrite: bool = False) -> Itera
     Raises:
         BmtoolsError: there is an unfinished run, and neither is on.
     """
+    refuse_unfinished(run.directory, resume, overwrite)
     if run.directory.exists() and not resume:
-        if not overwrite:
-            raise BmtoolsError(f"{run.directory} holds an unfinished run; {setting('resume')} "
-                               f"continues it, {setting('overwrite')} starts again")
         discard_run(run.directory)
         run.existed = False
     before = file_version(run.output)

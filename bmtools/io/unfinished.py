@@ -17,7 +17,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from bmtools.errors import BmtoolsError
+from bmtools.errors import BmtoolsError, setting
 from bmtools.io.system import read_system, signals_deferred
 
 _MOST_NAME_BYTES = 150  # of 255; the rest is for the machine and the process
@@ -91,6 +91,13 @@ def reserved(target: Path, place: Path) -> Iterator[None]:
         with suppress(OSError):
             for parent in missing:
                 parent.rmdir()
+
+
+def refuse_unfinished(run: Path, resume: bool, overwrite: bool) -> None:
+    """Refuse to start where an unfinished run is, unless it is resumed or replaced; cheap."""
+    if run.exists() and not resume and not overwrite:
+        raise BmtoolsError(f"{run} holds an unfinished run; {setting('resume')} continues it, "
+                           f"{setting('overwrite')} starts again")
 
 
 def remove_abandoned(directory: Path, target: Path | None = None) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from accelerate.utils import gather_object
@@ -65,6 +65,7 @@ _PARTS = (TRAIN, DEV, TEST)
 _DIGITS = 6
 _CONFIDENCE = 0.95
 Sources = Mapping[str, Iterable[Record]]
+_Ranked = TypeVar("_Ranked", Best, "Runs")
 
 
 def finetune(task: str, model: str | PathLike[str], train: RecordSource, dev: RecordSource | None,
@@ -342,9 +343,8 @@ class Runs:
         return -self.diverged, statistics.fmean(self.dev_scores or [0.0])
 
 
-def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]], report: Reporter,
-               reject: Reject, unfinished: Unfinished,
-               stops: Mapping[int, Stop] | None = None) -> Runs:
+def train_runs(plan: FinetunePlan, sources: Sources, report: Reporter, reject: Reject,
+               unfinished: Unfinished, stops: Mapping[int, Stop] | None = None) -> Runs:
     """Train with each seed and each combination of a grid.
 
     Memory holds the weights in training alone; those of the encoder and the best ones are in files
@@ -413,12 +413,12 @@ def _best_runs(plans: Iterable[tuple[Mapping[str, object], FinetunePlan]], task:
     return chosen
 
 
-def _better(first: Runs | None, second: Runs) -> Runs:
+def _better(first: _Ranked | None, second: _Ranked) -> _Ranked:
     """Return the better of two, and give up the weights of the other."""
     if first is None:
         return second
     better, other = (second, first) if second.rank > first.rank else (first, second)
-    other.best.weights = ""
+    (other.best if isinstance(other, Runs) else other).weights = ""
     return better
 
 
@@ -436,7 +436,7 @@ def _shortened(runs: Runs) -> Iterator[tuple[Mapping[str, object], FinetunePlan]
                replace(runs.plan, finetuning=replace(settings, epochs=epochs)))
 
 
-def _read(task: AnyTask, sources: Mapping[str, Iterable[Record]], reject: Reject,
+def _read(task: AnyTask, sources: Sources, reject: Reject,
           report: Reporter) -> dict[str, AnySplit]:
     """Read the sets, and report on each."""
     splits = {}
@@ -498,10 +498,7 @@ def _run_seeds(plan: FinetunePlan, task: AnyTask, splits: Mapping[str, AnySplit]
         lines.append({**run.line, **_given(grid=values)})
         report(lines[-1])
         done[seed] = run.best.at, run.best.dev.settings
-        best, other = (run.best, best) if best is None or run.best.rank > best.rank \
-            else (best, run.best)
-        if other is not None:
-            other.weights = ""  # which are no longer needed
+        best = _better(best, run.best)
     if best is None:
         raise error
     return Runs(plan, task, values, best, tokens, lines, done, len(seeds) - len(lines))

@@ -17,11 +17,12 @@ from accelerate import PartialState
 from safetensors.torch import load_model, save_file, save_model
 from torch import Tensor, nn
 
-from bmtools.errors import BmtoolsError, setting
+from bmtools.errors import setting
 from bmtools.io.directories import discard_run, new_directory
 from bmtools.io.failures import reading
 from bmtools.io.output import encode_lines, new_file
 from bmtools.io.provenance.manifest import DirectoryHashes
+from bmtools.io.unfinished import refuse_unfinished
 from bmtools.models.model_files import WEIGHTS
 from bmtools.records import JsonObject
 from bmtools.tasks.settings import FinetunePlan
@@ -272,9 +273,7 @@ def _read_progress(directory: Path, resume: bool, overwrite: bool) -> Progress:
         with _restoring(path):
             return msgspec.convert(json.loads(path.read_text("utf-8")), Progress) \
                 if path.is_file() else Progress()
-    if directory.exists() and not overwrite:
-        raise BmtoolsError(f"{directory} holds an unfinished run; {setting('resume')} continues "
-                           f"it, {setting('overwrite')} starts again")
+    refuse_unfinished(directory, resume, overwrite)
     shutil.rmtree(directory, ignore_errors=True)
     return Progress()
 

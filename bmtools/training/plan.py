@@ -20,7 +20,7 @@ from bmtools.io.directories import beside, place_of, refuse_existing
 from bmtools.io.json_files import read_object
 from bmtools.io.provenance.manifest import DirectoryHashes
 from bmtools.io.step import Step
-from bmtools.io.unfinished import KEPT, RUN, real_path, remove_abandoned
+from bmtools.io.unfinished import KEPT, RUN, real_path, refuse_unfinished, remove_abandoned
 from bmtools.models.sizes import named_size
 from bmtools.recipes.phases import Phase, RunConfig, resolved, run_settings
 from bmtools.recipes.settings import (
@@ -167,10 +167,7 @@ class TrainingPlan:
     def check_targets(self) -> None:
         """Refuse, before anything heavy, to write over a checkpoint or an unfinished run."""
         refuse_existing(self.output, self.overwrite)
-        directory = runs_directory(self.output)
-        if directory.exists() and not self.resume and not self.overwrite:
-            raise BmtoolsError(f"{directory} holds an unfinished run; {setting('resume')} "
-                               f"continues it, {setting('overwrite')} starts again")
+        refuse_unfinished(runs_directory(self.output), self.resume, self.overwrite)
 
     def settings(self) -> JsonObject:
         """Return every resolved setting, for the manifest."""
