@@ -77,7 +77,7 @@ _TIMES = {
     "en": ("seconds?|s", "minutes?|min", "hours?|hrs?|h", "days?|daily", "weeks?|wks?|weekly",
            "months?|monthly", "years?|yrs?|yearly"),
     "it": ("second[oi]|s", "minut[oi]|min", "or[ae]|h", r"giorn\w+|die|gg", r"settiman\w+",
-           r"mes[ei]|mensil\w+", r"ann[oi]|annual\w*|\w*enne|\w*enni"),
+           r"mes[ei]|mensil\w+", r"ann[oi]|annual\w*|[^\W\d_]*enn[ei]"),
     "fr": ("secondes?|s", "minutes?|min", "heures?|h", r"jours?|j|journali\w+|quotidien\w*",
            r"semaines?|hebdo\w*", r"mois|mensuel\w*", r"ans?|années?|annuel\w*"),
     "es": ("segundos?|s", "minutos?|min", "horas?|h", r"días?|diari\w+", r"semana\w*",
@@ -151,7 +151,8 @@ def _times(text: str, language: str) -> list[tuple[str, set[float]]]:
 
 @cache
 def _after_number(words: str) -> re.Pattern[str]:
-    return re.compile(rf"({_NUMBER.pattern})[\s-]?(?:{words})(?![^\W_])", re.IGNORECASE)
+    # From the first figure to the last one, or long numbers would take quadratic time.
+    return re.compile(rf"(?<!\d)((?>{_NUMBER.pattern}))[\s-]?(?:{words})(?![^\W_])", re.IGNORECASE)
 
 
 def _contradict(before: list[tuple[str, set[float]]],

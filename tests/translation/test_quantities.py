@@ -93,3 +93,9 @@ def test_numbers_in_another_order_and_other_times_are_found() -> None:
 ])
 def test_units_that_are_lost(source: str, target: str, lost: list[str]) -> None:
     assert lost_units(source, target, "en", "it") == lost
+
+
+def test_figures_without_an_end_are_read_at_once() -> None:
+    """With units that may begin with a figure, such a text took minutes."""
+    assert not have_other_times("9" * 4000, "9" * 4000, "it", "it")
+    assert have_other_times("una 17-enne", "17 mesi", "it", "it")
