@@ -28,7 +28,7 @@ from bmtools.io.directories import new_directory
 from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.output import encode_lines
 from bmtools.io.provenance.manifest import Manifest
-from bmtools.io.sources import read_lines, source_name
+from bmtools.io.sources import placed_lines, source_name
 from bmtools.io.step import Step
 from bmtools.records import JsonObject, Record, RecordSource, document_of
 from bmtools.settings import Settings, option, split_settings
@@ -283,10 +283,7 @@ def read_split(name: str) -> dict[str, str]:
         DataError: a line of another form, or an id in two parts.
     """
     found: dict[str, str] = {}
-    for number, line in read_lines(name):
-        if not line.strip():
-            continue
-        place = f"{source_name(name)}:{number}"
+    for place, line in placed_lines(name):
         own, tab, part = line.partition("\t")
         if not (tab and own.strip() and _PART_NAME.fullmatch(part.strip())):
             raise DataError(f"{place}: found {line[:40]!r}, expected an id and the name of its "

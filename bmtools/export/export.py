@@ -80,8 +80,7 @@ def export_model(model: str | PathLike[str], output: str | PathLike[str],
     checks = {"random": graph.shapes(), "texts": [graph.inputs(held_out[start:start + _BATCH])
                                                   for start in range(0, len(held_out), _BATCH)]}
     with new_directory(target, overwrite) as directory:
-        require_room(directory / WEIGHTS,
-                     weight_bytes(checkpoint.model) // (4 if int8 else 1))
+        require_room(directory / WEIGHTS, weight_bytes(checkpoint.model) // (4 if int8 else 1))
         checkpoint.model.config.save_pretrained(directory)
         set_status("tracing the model")
         program = graph.trace()

@@ -33,8 +33,7 @@ class NamedFile(io.FileIO):
         closefd: whether closing it closes the descriptor.
     """
 
-    def __init__(self, file: str | Path | int, mode: str, label: str,
-                 closefd: bool = True) -> None:
+    def __init__(self, file: str | Path | int, mode: str, label: str, closefd: bool = True) -> None:
         super().__init__(file, mode, closefd)
         self.label = label
 

@@ -24,12 +24,7 @@ from bmtools.io.failures import readable_name
 from bmtools.io.foreign import not_utf8
 from bmtools.io.json_files import parse_json
 from bmtools.io.output import RECORD
-from bmtools.io.record_size import (
-    MEGABYTE,
-    limited_bytes,
-    limiting_records,
-    most_bytes,
-)
+from bmtools.io.record_size import MEGABYTE, limited_bytes, limiting_records, most_bytes
 from bmtools.io.sources import STDIN, MemberName, open_bytes, open_text, source_name
 from bmtools.records import readable
 
@@ -282,8 +277,7 @@ def _passes(path: PurePath, is_file: bool, counts: Counter[str]) -> bool:
     return False
 
 
-def _zip_files(archive: Path, folder: str, counts: Counter[str],
-               order: Order) -> Iterator[str]:
+def _zip_files(archive: Path, folder: str, counts: Counter[str], order: Order) -> Iterator[str]:
     with naming_damage(archive), zipfile.ZipFile(archive) as opened:
         for member in sorted(opened.infolist(), key=lambda member: order(member_path(member))):
             own = member_path(member)

@@ -65,8 +65,7 @@ def read_object(path: Path, fields: Any = JsonObject) -> JsonObject:
     Raises:
         CheckpointError: it is no JSON object, or has other types.
     """
-    way_out = "remove or restore it" if path.name.endswith(f".{NAME}") \
-        else "restore the checkpoint"
+    way_out = "remove or restore it" if path.name.endswith(f".{NAME}") else "restore the checkpoint"
     try:
         content = parse_json(path.read_text(encoding="utf-8"))
     except ValueError as error:

@@ -22,7 +22,7 @@ from bmtools.io.record_size import to_end_of_line
 from bmtools.io.sources import (
     note_of,
     open_text,
-    read_lines,
+    placed_lines,
     source_name,
     split_line,
     with_newlines,
@@ -328,10 +328,8 @@ def read_objects(*names: str) -> Iterator[tuple[str, JsonObject]]:
     """
     is_empty = True
     for name in names:
-        for number, line in read_lines(name):
-            if not line.strip():
-                continue
-            place, is_empty = f"{source_name(name)}:{number}", False
+        for place, line in placed_lines(name):
+            is_empty = False
             try:
                 content = msgspec.json.decode(line, type=JsonObject)
             except (msgspec.MsgspecError, RecursionError) as error:

@@ -71,8 +71,7 @@ class MemberName(SourceName):
     __slots__ = ("opener",)
     opener: Callable[[], BinaryIO]
 
-    def __new__(cls, name: str, opener: Callable[[], BinaryIO],
-                note: Note | None = None) -> Self:
+    def __new__(cls, name: str, opener: Callable[[], BinaryIO], note: Note | None = None) -> Self:
         self = super().__new__(cls, name, note)
         self.opener = opener
         return self
@@ -233,6 +232,13 @@ def read_lines(name: str, find_fault: Callable[[bytes, str], str | None] = forei
             except UnicodeDecodeError as error:
                 raise DataError(f"{source_name(name)}:{number}: "
                                 f"{not_utf8(line, error.start, source_name(name))}") from error
+
+
+def placed_lines(name: str) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a file that are not blank, each after its `file:line`."""
+    for number, line in read_lines(name):
+        if line.strip():
+            yield f"{source_name(name)}:{number}", line
 
 
 def read_list(name: str, kind: str = "terms") -> list[tuple[int, str]]:

@@ -20,13 +20,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from bmtools.errors import (
-    BmtoolsError,
-    RecordError,
-    Reject,
-    setting,
-    settings_spelled_as_flags,
-)
+from bmtools.errors import BmtoolsError, RecordError, Reject, setting, settings_spelled_as_flags
 from bmtools.io.jsonl import Block, RecordReader
 from bmtools.io.output import encode_lines
 from bmtools.io.parts import InputFile, Part, groups_of, read_blocks, read_group

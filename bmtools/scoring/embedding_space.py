@@ -126,8 +126,7 @@ def embedding_space(records: RecordSource, models: Models, *,
         check_layers(checkpoints[-1].model.config, config.layers, checkpoints[-1].path)
     word_filter = partial(are_single_tokens, checkpoints=checkpoints) \
         if config.single_token_words else None
-    sample, contexts = sample_contexts(
-        progress(as_records(records, reject)), config, word_filter)
+    sample, contexts = sample_contexts(progress(as_records(records, reject)), config, word_filter)
     lines = []
     for line, space in compare_spaces(checkpoints, sample, contexts, config, inference):
         lines.append(line)

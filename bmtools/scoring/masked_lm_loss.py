@@ -223,9 +223,7 @@ class MaskedLmEvaluation:
             lambda members: _scores(by_text[members], metric.select(members), statistics))
         return {
             "model": model.name,
-            "masking": combination.masking,
-            "mask_rate": combination.mask_rate,
-            "corruption": combination.corruption,
+            **vars(combination),
             **scores,
             "unit": metric.unit,
             **({"perplexity_sd": rounded(stdev(draws))}

@@ -164,8 +164,7 @@ def moved_record(record: Record, edited: Mapping[str, EditedText]) -> Record:
             keys["predicted"] = {**record["predicted"], "entities": move(
                 record["predicted"]["entities"], "predicted.entities")}
         if sections := sections_of(record):
-            moved = [(one, *edited["text"].moved(one["start"], one["end"])[:2])
-                     for one in sections]
+            moved = [(one, *edited["text"].moved(one["start"], one["end"])[:2]) for one in sections]
             keys["meta"] = {**record["meta"], "sections": [
                 {**one, "start": start, "end": end} for one, start, end in moved if start < end]}
     meta = keys.get("meta", record.get("meta", {}))

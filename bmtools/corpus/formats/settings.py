@@ -69,8 +69,7 @@ class TableConfig(Settings, title="Columns of a table"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(not self.row or all(self.row.partition("/")), "row", repr(self.row),
-                "ROOT/ELEMENT")
+        require(not self.row or all(self.row.partition("/")), "row", repr(self.row), "ROOT/ELEMENT")
         read_columns(self.columns)
         require(bool(self.labels_separator), "labels_separator", "nothing", "a character")
         require(len(self.delimiter) <= 1 or self.delimiter == "tab", "delimiter",

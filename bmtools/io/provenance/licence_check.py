@@ -11,12 +11,7 @@ from pathlib import Path
 from bmtools.errors import BmtoolsWarning, DataError
 from bmtools.io.output import record_of
 from bmtools.io.provenance.licence_names import licence_parts
-from bmtools.io.provenance.licences import (
-    NO_DERIVATIVES,
-    conflicts,
-    missing_from,
-    obligations,
-)
+from bmtools.io.provenance.licences import NO_DERIVATIVES, conflicts, missing_from, obligations
 from bmtools.io.provenance.manifest import directory_licences
 from bmtools.io.provenance.record import read_record
 from bmtools.io.sources import source_name

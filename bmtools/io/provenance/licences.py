@@ -122,8 +122,7 @@ def conflicts(licences: Iterable[str]) -> list[Conflict]:
     licences whose terms are not known.
     """
     names = dict.fromkeys(part for licence in licences for part in licence_parts(licence))
-    return [Conflict(*pair, _reason(*pair)) for pair in combinations(names, 2)
-            if not _agree(*pair)]
+    return [Conflict(*pair, _reason(*pair)) for pair in combinations(names, 2) if not _agree(*pair)]
 
 
 def _agree(first: str, second: str) -> bool:

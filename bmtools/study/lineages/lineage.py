@@ -107,8 +107,7 @@ class _Trace:
         for node in self._nodes.values():
             if node.kind == SOURCE and node.path and not self._takes_changed:
                 read_record(relative(node.path), warns=True)
-        return Lineage(tuple(dict.fromkeys(roots)), tuple(self._nodes.values()),
-                       tuple(self._edges))
+        return Lineage(tuple(dict.fromkeys(roots)), tuple(self._nodes.values()), tuple(self._edges))
 
     def _add(self, id: str, name: str, record: JsonMapping, path: Path | None,
              place: Path | None = None) -> None:

@@ -41,8 +41,7 @@ def lineage_tree(lineage: Lineage, root: str, seen: set[str]) -> Tree:
                 branch.add(_title(lineage.node(edge.parent), edge.role, "above" * has_more))
             else:
                 seen.add(edge.parent)
-                below.append((branch.add(_steps(lineage, edge.parent, edge.role)),
-                              edge.parent))
+                below.append((branch.add(_steps(lineage, edge.parent, edge.role)), edge.parent))
         waiting += reversed(below)
     return tree
 
@@ -50,8 +49,7 @@ def lineage_tree(lineage: Lineage, root: str, seen: set[str]) -> Tree:
 def total_lines(lineage: Lineage) -> Iterator[str]:
     """Yield lines that state what all steps took, and which contents were not found."""
     totals = lineage.totals()
-    facts = [count_of(totals["steps"], "steps"),
-             format_duration(totals.get("hours", 0) * _SECONDS)]
+    facts = [count_of(totals["steps"], "steps"), format_duration(totals.get("hours", 0) * _SECONDS)]
     if totals["tokens_seen"]:
         facts.append(count_of(totals["tokens_seen"], "tokens trained on"))
     if totals.get("gpu_hours"):

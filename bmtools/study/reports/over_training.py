@@ -99,8 +99,7 @@ def over_training(study: Study) -> Iterator[Part]:
                 if score.run not in curves})
 
 
-def _tokens_needed(words: str, curves: Mapping[str, Curve],
-                   others: Mapping[str, float]) -> Table:
+def _tokens_needed(words: str, curves: Mapping[str, Curve], others: Mapping[str, float]) -> Table:
     """Show when each run first reaches the score of each other model and of each run's end."""
     lasts = {run: curve.points[-1] for run, curve in curves.items()}
     targets = {**others, **{run: last.y for run, last in lasts.items()}}

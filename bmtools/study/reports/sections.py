@@ -195,8 +195,7 @@ def lineage(study: Study) -> Iterator[Part]:
         seen.add(id)
         name = (node.path or Path(node.name)).name
         title = name if role in ("", name) else f"{role}: {name}"
-        below = [] if is_repeated else [
-            grow(edge.parent, edge.role) for edge in found.parents(id)]
+        below = [] if is_repeated else [grow(edge.parent, edge.role) for edge in found.parents(id)]
         return Branch(f"node-{id[:_HASH_DIGITS]}", title, _facts(node), is_repeated, below)
 
     if found.edges:

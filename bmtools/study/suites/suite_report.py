@@ -80,8 +80,7 @@ def _cell(line: JsonMapping, row: str, digits: int) -> str:
     points = line.get("points", {}).get(row)
     mark = _OTHER_METRIC * (row in line.get("other_metrics", ()))
     spread = "" if deviation is None else f" ({deviation:.{digits}f})"
-    change = "" if points is None else (
-        f" {points:+.{digits}f} ({line['differences'][row]:+.1f}%)")
+    change = "" if points is None else f" {points:+.{digits}f} ({line['differences'][row]:+.1f}%)"
     return f"{score:.{digits}f}{mark}{spread}{change}"
 
 

@@ -10,12 +10,11 @@ from itertools import chain, groupby
 from pathlib import Path, PurePath
 
 from bmtools.corpus.formats.sets.mentions import IDENTIFIER, Arc, Mention, annotated
-from bmtools.corpus.formats.sets.standoff import placed_lines
 from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.directories import new_directory
 from bmtools.io.folders import exists, member_ending, read_raw, set_files
-from bmtools.io.sources import source_name, source_stem
+from bmtools.io.sources import placed_lines, source_name, source_stem
 from bmtools.records import JsonObject, Record
 
 ANNOTATIONS = "brat"

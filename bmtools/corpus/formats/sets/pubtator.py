@@ -13,11 +13,12 @@ from bmtools.corpus.formats.sets.mentions import (
     concept_relations,
     entities,
 )
-from bmtools.corpus.formats.sets.standoff import abstract_sections, offsets, placed_lines
+from bmtools.corpus.formats.sets.standoff import abstract_sections, offsets
 from bmtools.corpus.formats.settings import MentionPairs
 from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.errors import RecordError
 from bmtools.io.record_size import check_record_size
+from bmtools.io.sources import placed_lines
 from bmtools.records import Record
 
 _PART = re.compile(r"([^|\t]+)\|([ta])\|(.*)")

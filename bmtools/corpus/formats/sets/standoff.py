@@ -22,7 +22,7 @@ from bmtools.corpus.formats.sets.mentions import (
 from bmtools.corpus.formats.tally import LOST, Tally, reader
 from bmtools.errors import DataError, RecordError
 from bmtools.io.folders import whole_json
-from bmtools.io.sources import read_lines, source_name
+from bmtools.io.sources import placed_lines, source_name
 from bmtools.records import JsonObject, Record, converted
 
 Annotation = TypeVar("Annotation", Mention, Arc)
@@ -54,8 +54,7 @@ def standoff_records(corpora: Iterable[str], tally: Tally,
             It rejects lines that cannot be read, and annotations without an occurrence, which
             otherwise are dropped.
     """
-    waiting = by_document(
-        annotations, "annotations", partial(_mention, counts=tally.counts), tally)
+    waiting = by_document(annotations, "annotations", partial(_mention, counts=tally.counts), tally)
     seen: dict[str, bytes] = {}
     for place, line in chain.from_iterable(map(placed_lines, corpora)):
         document, bar, content = line.partition("|")
@@ -106,13 +105,6 @@ def _entities(text: str, abstract: int, mentions: Iterable[Mention],
     unique = {(entity["start"], entity["end"], entity["type"]): entity for entity in found}
     tally.counts[REPEATED] += len(found) - len(unique)
     return list(unique.values())
-
-
-def placed_lines(name: str) -> Iterator[tuple[str, str]]:
-    """Yield the lines of a file that are not blank, each after its `file:line`."""
-    for number, line in read_lines(name):
-        if line.strip():
-            yield f"{source_name(name)}:{number}", line
 
 
 def columns_of(place: str, line: str, names: Sequence[str]) -> list[str]:

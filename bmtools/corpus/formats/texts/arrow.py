@@ -98,8 +98,7 @@ def _content(row: Mapping[str, object], classes: Mapping[str, list[str]], place:
         counts["numbers NaN or infinite left out"] += 1
 
     try:
-        content: JsonObject = json.loads(json.dumps(row, default=_as_text),
-                                         parse_constant=left_out)
+        content: JsonObject = json.loads(json.dumps(row, default=_as_text), parse_constant=left_out)
     except UnicodeDecodeError as error:
         raise RecordError(place, f"found bytes that are not UTF-8 ({error.reason}), expected text"
                           ) from error

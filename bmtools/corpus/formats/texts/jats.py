@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING
 
 from lxml import etree
 
-from bmtools.corpus.account import (
-    STRAY,
-    Attributes,
-    Path,
-    Piece,
-    XmlAccount,
-    accounted,
-)
+from bmtools.corpus.account import STRAY, Attributes, Path, Piece, XmlAccount, accounted
 from bmtools.corpus.formats.settings import JatsConfig
 from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.corpus.xml_stream import plain, raise_exponents, single_spaced, xml_elements
