@@ -78,10 +78,7 @@ class Passes:
             output: file, or `-` for stdout.
             settings: by name, all that the output depends on beside the input.
         """
-        require_file_to_resume(self.resume, output)
-        if self.resume and not self.overwrite and is_finished(output):
-            finish(self.step, f"{output} is there already, and stays as it is")
-            self.step.context.exit()
+        end_if_finished(self.step, output, self.resume, self.overwrite)
         with opened_pass(output if is_regular(output) else None,
                          {**settings, "part": str(self.part)},
                          self.workers, self.resume, self.overwrite, self.step) as run:
@@ -92,15 +89,17 @@ class Passes:
         return iter(self.part.files(files) if self.part else files)
 
 
-def is_finished(output: str) -> bool:
-    """Tell whether a run has written its file."""
-    return Path(output).exists() and not run_directory(output).exists()
+def end_if_finished(step: CommandStep, output: str, resume: bool, overwrite: bool) -> None:
+    """End a command whose run, which is to be resumed, has written its file.
 
-
-def require_file_to_resume(resume: bool, output: str) -> None:
-    """Refuse to resume what goes to a stream."""
+    Raises:
+        UsageError: the output is a stream, which cannot be resumed.
+    """
     if resume and not is_regular(output):
         raise click.UsageError("--resume: found no file to go on with, expected --output FILE")
+    if resume and not overwrite and Path(output).exists() and not run_directory(output).exists():
+        finish(step, f"{output} is there already, and stays as it is")
+        step.context.exit()
 
 
 def _make_passes(step: CommandStep, values: Values) -> None:

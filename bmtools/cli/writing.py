@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import IO
 
 from bmtools.cli.main import message_and_code
@@ -50,6 +50,11 @@ def noting_documents(records: Iterable[Record], documents: set[str]) -> Iterator
         if len(documents) < FEWEST_DOCUMENTS:
             documents.add(document_of(record))
         yield record
+
+
+def open_if_named(path: str | None) -> AbstractContextManager[IO[bytes] | None]:
+    """Open a further file as `open_output` does; None without a name."""
+    return nullcontext() if path is None else open_output(path)
 
 
 def write_lines(step: CommandStep, lines: Iterable[bytes], output: str) -> None:

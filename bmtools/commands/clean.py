@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -13,11 +12,10 @@ from bmtools.cli.pass_options import Passes, takes_passes
 from bmtools.cli.results import finish, to_output
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
-from bmtools.cli.writing import write_lines
+from bmtools.cli.writing import open_if_named, write_lines
 from bmtools.corpus.cleaning.settings import FilterConfig, PersonalDataConfig, RepairConfig
 from bmtools.errors import Reject, count_of
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.output import open_output
 from bmtools.io.parts import read_blocks
 from bmtools.io.workers import RecordWorker
 
@@ -54,8 +52,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     warn_of_unnamed_licences(configs["filters"])
     settings = {**{name: repr(config) for name, config in configs.items()},
                 "unwanted": [pattern.pattern for pattern in configs["unwanted"]]}
-    with passes.opened(output, settings) as run, \
-            nullcontext() if dropped is None else open_output(dropped) as aside:
+    with passes.opened(output, settings) as run, open_if_named(dropped) as aside:
         worker = partial(RecordWorker, partial(Cleaner, **configs))
         lines = run.lines(read_blocks(records), worker, reject, aside, "cleaning")
         write_lines(step, lines, output)

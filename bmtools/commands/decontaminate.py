@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
 
@@ -13,11 +12,10 @@ from bmtools.cli.pass_options import Passes, takes_passes
 from bmtools.cli.results import finish, to_output
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
-from bmtools.cli.writing import write_lines
+from bmtools.cli.writing import open_if_named, write_lines
 from bmtools.corpus.duplicates.settings import ContaminationConfig, contaminated_texts
 from bmtools.errors import Reject, count_of
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.output import open_output
 
 
 @click.command("decontaminate", cls=Command, examples=(
@@ -52,8 +50,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
                    f"than {config.least_words} words and are not looked for; --least-words takes "
                    "shorter ones", err=True)
     settings = {**asdict(config), "evaluation": sorted(known.hashes.values())}
-    with passes.opened(output, settings) as run, \
-            nullcontext() if hits is None else open_output(hits) as stream:
+    with passes.opened(output, settings) as run, open_if_named(hits) as stream:
         finder = partial(ContaminationFinder, runs, config)
         write_lines(step, run.lines(read_blocks(records), finder, reject, stream), output)
     found, texts = run.counts.get("contaminated", 0), len(runs.names) - runs.short

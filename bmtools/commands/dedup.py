@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import asdict
 
 import click
@@ -12,11 +11,10 @@ from bmtools.cli.pass_options import Passes, takes_passes
 from bmtools.cli.results import finish, to_output
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
-from bmtools.cli.writing import write_lines
+from bmtools.cli.writing import open_if_named, write_lines
 from bmtools.corpus.duplicates.settings import DedupConfig
 from bmtools.errors import Reject, count_of
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.output import open_output
 
 
 @click.command("dedup", cls=Command, examples=(
@@ -46,7 +44,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
 
     with passes.opened(output, {**asdict(config), "against": list(against)}) as run, \
             deduplicate(records, run, config, against) as found, \
-            nullcontext() if dropped is None else open_output(dropped) as stream:
+            open_if_named(dropped) as stream:
         write_lines(step, found.write(run, stream), output)
     kept, exact, near = (run.counts.get(name, 0) for name in (
         "kept", "exact-duplicate", "near-duplicate"))

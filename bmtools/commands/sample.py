@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -21,11 +20,11 @@ from bmtools.cli.pass_options import takes_workers
 from bmtools.cli.results import Line, finish, print_results, to_output
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
-from bmtools.cli.writing import write_lines
+from bmtools.cli.writing import open_if_named, write_lines
 from bmtools.corpus.sampling.settings import SampleConfig
 from bmtools.errors import Reject, count_of
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.output import STDOUT, open_output
+from bmtools.io.output import STDOUT
 from bmtools.io.workers import Workers
 from bmtools.values import format_figure
 
@@ -69,8 +68,7 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject, output: s
                                                    overwrite=overwrite, step=step)])
         finish(step, closing(line["samples"], line["output"]))
         return
-    with opened_sample(records, config, workers) as chosen, \
-            nullcontext() if rest is None else open_output(rest) as others:
+    with opened_sample(records, config, workers) as chosen, open_if_named(rest) as others:
         write_lines(step, _without_rest(chosen, others), output)
         finish(step, closing(chosen.rungs, output))
 

@@ -15,12 +15,7 @@ from bmtools.cli.options import (
     usage_errors,
 )
 from bmtools.cli.parameters import WorkDirectory
-from bmtools.cli.pass_options import (
-    is_finished,
-    require_file_to_resume,
-    takes_part,
-    takes_resume,
-)
+from bmtools.cli.pass_options import end_if_finished, takes_part, takes_resume
 from bmtools.cli.results import finish, to_output
 from bmtools.cli.settings import takes_values
 from bmtools.cli.step import CommandStep
@@ -73,9 +68,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     from bmtools.translation.translate import translate
 
     counts: Counter[str] = Counter()
-    require_file_to_resume(resume, output)
-    if resume and not overwrite and is_finished(output):
-        return finish(step, f"{output} is there already, and stays as it is")
+    end_if_finished(step, output, resume, overwrite)
     run = TranslationRun(output, step) if is_regular(output) else None
     with opened_run(run, resume, overwrite) if run else nullcontext():
         with usage_errors():
