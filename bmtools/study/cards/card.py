@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib.resources import files
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -305,7 +304,7 @@ def _licence(name: str) -> JsonObject:
     """
     if UNKNOWN in name.split(" AND "):
         return {}
-    known = files("bmtools.study.cards").joinpath("license.txt").read_text(encoding="utf-8")
+    known = Path(__file__).with_name("license.txt").read_text(encoding="utf-8")
     if name.lower() in known.split():
         return {"license": name.lower()}
     return {"license": _OTHER, "license_name": name.lower().replace(" ", "-")} if name else {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
@@ -75,9 +74,8 @@ def read_topics(name: str) -> dict[str, list[str]]:
     """
     from bmtools.recipes.toml import parse_toml
 
-    content = (files(__package__) / "topics.toml").read_bytes() if name == MEDICINE \
-        else Path(name).read_bytes()
-    found = parse_toml(content, name)
+    path = Path(__file__).with_name("topics.toml") if name == MEDICINE else Path(name)
+    found = parse_toml(path.read_bytes(), name)
     for topic, keywords in found.items():
         if not (isinstance(keywords, list) and keywords and all(
                 isinstance(one, str) and find_words(one) for one in keywords)):
