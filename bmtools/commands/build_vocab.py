@@ -42,11 +42,10 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: Pa
     The same text gives the same vocabulary, whatever the number of cores. Prints one line about
     the vocabulary.
     """
-    context = click.get_current_context()
     if extend is not None and (unused := [
             setting(field.name) for field in fields(VocabularyConfig)
             if field.name not in _WITH_EXTEND
-            and context.get_parameter_source(field.name) is not ParameterSource.DEFAULT]):
+            and step.context.get_parameter_source(field.name) is not ParameterSource.DEFAULT]):
         raise click.UsageError(f"found {' and '.join(unused)} with --extend, which keeps what the "
                                "old tokenizer does; leave it out")
     from bmtools.vocab.build_vocab import build_vocab

@@ -48,15 +48,14 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
 
     Each sentence is written once, with its sampled words and their first positions in it.
     """
-    context = click.get_current_context()
     if not words and not tokenizer:
         raise click.UsageError("found neither --words nor --tokenizer, expected one of them to "
-                               "say which words to look for", context)
+                               "say which words to look for")
     if base and (words or not tokenizer):
-        raise click.UsageError("--base: expected --tokenizer, and no --words, beside it", context)
+        raise click.UsageError("--base: expected --tokenizer, and no --words, beside it")
     if uncased and tokenizer:
         raise click.UsageError("--uncased: --tokenizer says already how case is folded; "
-                               "leave one of them out", context)
+                               "leave one of them out")
     from bmtools.text.find_contexts import find_contexts
 
     sample = find_contexts(records, words, config, tokenizer=tokenizer, base=base, uncased=uncased,

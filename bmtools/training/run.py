@@ -175,8 +175,7 @@ def prepare_run(plan: TrainingPlan, initial: InitialModel, data: DataConfig, rej
     Args:
         processes: that will share the work; 0 for the current number.
     """
-    phases = plan.config.phases
-    check_fits(initial, phases)
+    check_fits(initial, plan.config.phases)
     state = join_processes(plan.optimization)
     plan = replace(plan, config=decide_by_main_process(lambda: plan.config, state))
     plan, notes = resolve_auto(plan, initial.config, state)
