@@ -206,9 +206,9 @@ class Unfinished:
         began, scaler = time.monotonic(), trainer.accelerator.scaler
         if not self.processes.is_main_process or began < self._next_save:
             return
-        run.best, run.scaler = best, scaler.state_dict() if scaler else {}
         run.weights = self.store(trainer.objective.model, run.step, optimizer_tensors(
             trainer.objective, trainer.optimizer, True), best.weights)
+        run.best, run.scaler = best, scaler.state_dict() if scaler else {}
         self.progress.running = run
         self._write()
         ended = time.monotonic()

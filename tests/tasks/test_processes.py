@@ -156,6 +156,9 @@ def test_a_killed_run_ends_as_one_that_was_not(start: Start, tmp_path: Path, tas
                        hook=dies_at(2, moment))
         assert killed.wait() == [-signal.SIGKILL], killed.err
         assert not (tmp_path / "killed").exists()
+        running = json.loads((tmp_path / "killed.run/state.json").read_text())["running"] or {}
+        for noted in filter(None, (running, running.get("best"))):
+            assert (tmp_path / "killed.run" / noted["weights"]).is_dir(), "or it cannot be loaded"
         found += evaluations(killed)
     resumed = start(task, "killed", *settings, "--resume").succeed()
     found += evaluations(resumed)
