@@ -103,11 +103,7 @@ def _environment(processes: int) -> dict[str, str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    defaults = {"OMP_NUM_THREADS": str(max(usable_cores() // processes, 1))}
-    if sys.platform == "linux":
-        # The host's own name may not resolve where there is no network.
-        defaults["GLOO_SOCKET_IFNAME"] = "lo"
-    return {**defaults, **os.environ,
+    return {"OMP_NUM_THREADS": str(max(usable_cores() // processes, 1)), **os.environ,
             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(processes),
             "LOCAL_WORLD_SIZE": str(processes), SUPERVISED: "1"}
 

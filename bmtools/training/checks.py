@@ -115,11 +115,10 @@ def check_settings(plan: TrainingPlan, data: DataConfig, processes: int, sharded
         raise BmtoolsError(f"{setting('deterministic')}: {setting('memory_gib')} chooses the "
                            "micro-batch by the memory that is free, which may change; expected "
                            f"{setting('micro_batch_size')} as well")
-    # Settings that need whole matrices, or were never tried on parts of them.
     settings = plan.settings()
-    for name, works in (("mixout", [0]), ("l2_sp", [0]), ("adversarial", [0]),
-                        ("optimizer", ["adamw"]), ("compile", [False]),
-                        ("precision", ["auto", "no", "bf16"])):
-        if sharded and settings[name] not in works:
-            raise BmtoolsError(f"{setting(name)}: found {settings[name]}, which does not go with "
-                               f"sharded weights; leave {setting('shard')} out")
+    for name, whole in (("mixout", "initial weights"), ("l2_sp", "initial weights"),
+                        ("adversarial", "embeddings")):
+        if sharded and settings[name]:
+            raise BmtoolsError(f"{setting(name)}: found {settings[name]}, which needs complete "
+                               f"{whole} and does not work with sharded weights; leave "
+                               f"{setting('shard')} out")

@@ -7,6 +7,7 @@ torch's `fully_shard` runs on GPUs and on CPUs alike, where the variable BMTOOLS
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -101,6 +102,9 @@ def join_processes(settings: OptimizationConfig) -> PartialState:
             raise BmtoolsError(f"{setting('device')}: found {device} with {world_size()} "
                                "processes, expected cuda; each process takes a GPU of its own")
         torch.cuda.set_device(device)
+    if 1 < world_size() == local_world_size() and sys.platform == "linux":
+        # A machine without a network may not be able to resolve its own name.
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     if world_size() > 1 and not torch.accelerator.is_available():
         os.environ.setdefault("ACCELERATE_USE_CPU", "true")
     uses_cpu = device == "cpu" or parse_flag_from_env("ACCELERATE_USE_CPU")
@@ -232,7 +236,7 @@ def shard(objective: Objective, accelerator: Accelerator) -> None:
     Each layer is gathered while it computes; weights outside of the layers, tied ones among them,
     form one more unit. Each machine has a copy of its own, see `shard_processes`. Weights and
     gradients are kept and summed in float32; with bf16, copies in bfloat16 are sent and computed
-    with.
+    with. fp16 sends float32, because gradients of norms and embeddings would overflow in fp16.
     """
     objective.to(accelerator.device)
     processes = accelerator.num_processes
@@ -305,10 +309,7 @@ def resolve_precision(settings: OptimizationConfig, config: PretrainedConfig, st
         if adversarial:
             return PrecisionChoice("no", "as half precision blurs the noise of adversarial "
                                          "training")
-        choice = choose_precision(config, state.device)
-        if choice.precision == "fp16" and is_sharded(state):
-            return PrecisionChoice("no", f"{choice.reason}, and sharded weights go without fp16")
-        return choice
+        return choose_precision(config, state.device)
 
     choice = decide_by_main_process(choose, state)
     precision: Any = choice.precision

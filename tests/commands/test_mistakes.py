@@ -29,8 +29,9 @@ MISTAKES = [
      "--max-length: found 33, but the model has 32 positions; expected that or less"),
     ((*PRETRAIN, "--batch-size", "9", "--processes", "2"), 1,
      "phase 'main': --batch-size: found 9, expected a multiple of the 2 processes that share it"),
-    ((*PRETRAIN, "--processes", "2", "--shard", "--set", "optimizer=muon"), 1,
-     "--set optimizer: found muon, which does not go with sharded weights; leave --shard out"),
+    ((*PRETRAIN, "--processes", "2", "--shard", "--set", "l2_sp=0.1"), 1,
+     "--set l2_sp: found 0.1, which needs complete initial weights and does not work with sharded "
+     "weights; leave --shard out"),
     ((*PRETRAIN, "--set", "frozen_layers=2"), 1,
      "--set frozen_layers: found 2, but the model has 1 layers"),
     ((*PRETRAIN, "--precision", "fp16"), 1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -101,16 +102,31 @@ def test_a_new_run_gets_what_suits(plan: TrainingPlan, suits: Callable[..., None
     assert (found.layout, resolve_auto(plan, None, state("cuda"))[0].layout) == ("padded", "packed")
 
 
-def test_sharded_weights_and_adversarial_noise_stay_in_float32(
+@pytest.mark.parametrize(("processes", "interface"), [("2", "lo"), ("1", None)],
+                         ids=["one machine", "two machines"])
+def test_processes_of_one_machine_need_not_resolve_its_name(
+        monkeypatch: pytest.MonkeyPatch, processes: str, interface: str | None) -> None:
+    monkeypatch.setattr(distributed, "PartialState", lambda *_, **__: state())
+    monkeypatch.setattr(distributed.sys, "platform", "linux")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", processes)
+    for name in ("GLOO_SOCKET_IFNAME", "ACCELERATE_USE_CPU"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    join_processes(OptimizationConfig(device="cpu", precision="no"))
+    assert os.environ.get("GLOO_SOCKET_IFNAME") == interface
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth1")
+    join_processes(OptimizationConfig(device="cpu", precision="no"))
+    assert os.environ["GLOO_SOCKET_IFNAME"] == "eth1"
+
+
+def test_sharded_weights_train_in_fp16_and_adversarial_noise_in_float32(
         plan: TrainingPlan, suits: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     suits(OLD)
     monkeypatch.setattr(distributed, "broadcast_object_list", lambda objects: objects)
-    monkeypatch.setenv("BMTOOLS_SHARD", "1")
-    found, [note] = resolve_auto(plan, None, state("cuda", 2))
-    assert found.optimization.precision == "no"
-    assert note.endswith("no (float32), as the card is old, and sharded weights go without fp16")
-    monkeypatch.setenv("BMTOOLS_SHARD", "")
-    assert resolve_auto(plan, None, state("cuda", 2))[0].optimization.precision == "fp16"
+    for shards in ("1", ""):
+        monkeypatch.setenv("BMTOOLS_SHARD", shards)
+        assert resolve_auto(plan, None, state("cuda", 2))[0].optimization.precision == "fp16"
     noisy = replace(plan, pretraining=PretrainingConfig(adversarial=1.0))
     found, [note] = resolve_auto(noisy, None, state("cuda"))
     assert found.optimization.precision == "no"

@@ -113,9 +113,6 @@ def test_a_deterministic_run_wants_a_micro_batch_of_its_own(plan: TrainingPlan) 
     ({"regularization": RegularizationConfig(mixout=0.5)}, "mixout: found 0.5"),
     ({"regularization": RegularizationConfig(l2_sp=0.1)}, "l2_sp: found 0.1"),
     ({"pretraining": PretrainingConfig(adversarial=10)}, "adversarial: found 10"),
-    ({"optimization": OptimizationConfig(optimizer="muon")}, "optimizer: found muon"),
-    ({"optimization": OptimizationConfig(precision="fp16")}, "precision: found fp16"),
-    ({"optimization": OptimizationConfig(compile=True)}, "compile: found True"),
 ])
 def test_settings_that_need_whole_weights_are_refused_where_they_are_sharded(
         plan: TrainingPlan, change: dict[str, Any], message: str) -> None:
@@ -124,6 +121,11 @@ def test_settings_that_need_whole_weights_are_refused_where_they_are_sharded(
     check_settings(changed, corpora("text"), 2, False)
     with pytest.raises(BmtoolsError, match=f"{message}.* sharded weights"):
         check_settings(changed, corpora("text"), 2, True)
+
+
+def test_every_optimizer_precision_and_compiled_code_can_be_sharded(plan: TrainingPlan) -> None:
+    settings = OptimizationConfig(optimizer="muon", precision="fp16", compile=True)
+    check_settings(replace(plan, optimization=settings), corpora("text"), 2, True)
 
 
 def fill(path: Path) -> Path:

@@ -567,6 +567,63 @@ def test_sharded_weights_give_the_losses_of_one_process(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("settings", "tolerance"), [
+    (("--set", "optimizer=muon"), 2e-5),
+    (("--set", "compile=true", "--set", "optimizer=muon"), 1e-4),
+    (("--architecture", "modernbert-2x64", "--set", "optimizer=muon"), 2e-5)],
+    ids=["muon", "compiled", "ModernBERT"])
+def test_sharded_weights_train_like_whole_ones(start: Start, data: Path, tmp_path: Path,
+                                               settings: tuple[str, ...],
+                                               tolerance: float) -> None:
+    """The four processes are two machines of two."""
+    given = ["--steps", 6, *SIZES, *SAME_DROPOUT, "--precision", "no", *settings,
+             "--set", "logging_steps=1", "--evaluate", data / "old.jsonl"]
+    start("whole", *given).succeed()
+    shards = start("shards", *given, "--shard", processes=4,
+                   hook="os.environ['LOCAL_WORLD_SIZE'] = '2'").succeed()
+    assert "all-to-all" not in shards.err and "alltoall" not in shards.err
+    ours, theirs = (metrics(tmp_path / name) for name in ("shards", "whole"))
+    assert losses(ours) == pytest.approx(losses(theirs), abs=tolerance)
+    assert ours[-1]["evaluate"] == pytest.approx(theirs[-1]["evaluate"], abs=1e-3)
+
+
+# A CPU computes fp16 for this test. At the third step the gradients of the last process overflow.
+HALF_ON_CPU = """
+import torch
+import bmtools.training.distributed as distributed
+import bmtools.training.loop as loop
+class Half(distributed.Accelerator):
+    def __init__(self, mixed_precision, **more):
+        super().__init__(mixed_precision="no", **more)
+        self.state._mixed_precision, self.native_amp = "fp16", True
+        self.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
+distributed.Accelerator = Half
+from bmtools.recipes.settings import OptimizationConfig
+OptimizationConfig.require_device = lambda *_: None
+accumulate = loop.Trainer._accumulate_gradients
+def spoil(trainer, number, *rest):
+    sums = accumulate(trainer, number, *rest)
+    if number == 2 and trainer.accelerator.process_index == trainer.accelerator.num_processes - 1:
+        gradient = next(trainer.objective.parameters()).grad
+        getattr(gradient, "_local_tensor", gradient).mul_(float("inf"))
+    return sums
+loop.Trainer._accumulate_gradients = spoil
+"""
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_fp16_skips_an_overflow_in_one_shard_on_all_processes(
+        start: Start, tmp_path: Path, optimizer: str) -> None:
+    given = ["--steps", 6, *SIZES, "--micro-batch-size", 4, "--precision", "fp16", "--set",
+             f"optimizer={optimizer}", "--set", "logging_steps=1", "--layout", "padded"]
+    start("whole", *given, hook=HALF_ON_CPU).succeed()
+    start("shards", *given, "--shard", processes=2, hook=HALF_ON_CPU).succeed()
+    ours, theirs = (metrics(tmp_path / name) for name in ("shards", "whole"))
+    assert [line["gradient_norm"] > 0 for line in ours] == [True, True, False, True, True, True]
+    assert losses(ours) == pytest.approx(losses(theirs), abs=2e-3)
+
+
+@pytest.mark.slow
 def test_sharded_weights_are_resumed_by_other_processes(
         start: Start, data: Path, tmp_path: Path) -> None:
     """Killed with two, where a head and the optimizer states of frozen weights are sharded too.
