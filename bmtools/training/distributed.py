@@ -27,7 +27,7 @@ from accelerate.utils import (
 )
 from torch import Tensor, distributed
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
 from bmtools.distributed import SHARD, local_world_size, shard_processes, world_size
@@ -253,6 +253,32 @@ def shard(objective: Objective, accelerator: Accelerator) -> None:
     for layer in encoder_layers(objective.model):
         fully_shard(layer, mesh=mesh, mp_policy=policy)
     fully_shard(objective, mesh=mesh, mp_policy=policy)
+
+
+def share_after(objective: Any, is_last: bool, passes: int) -> None:
+    """Keep gradients, and weights once gathered, on each process until the last pass of a step.
+
+    A step of several passes gathers each layer once instead of twice a pass. Beside the gradients,
+    which it adds up whole, it then has whole weights, in bfloat16 under bf16. A step of one pass
+    has the weights of a few layers at a time.
+
+    Args:
+        objective: sharded.
+        is_last: whether the next pass is the last one.
+        passes: of the step.
+    """
+    objective.set_requires_gradient_sync(is_last)
+    objective.set_reshard_after_backward(is_last)
+    layers: Any = encoder_layers(objective.model)
+    for layer in layers:
+        layer.set_reshard_after_forward(passes == 1)
+
+
+def gather_anew(objective: Objective) -> None:
+    """Give up gathered weights, which passes without gradients leave behind."""
+    for module in objective.modules():
+        if isinstance(module, FSDPModule):
+            module.reshard()
 
 
 def local_bytes(tensor: Tensor) -> int:

@@ -20,7 +20,7 @@ from torch.distributed.tensor import DTensor
 from bmtools.data.batches import Batches, Prefetcher, RankBatch
 from bmtools.errors import BmtoolsError, setting
 from bmtools.models.memory import HeapTrimmer
-from bmtools.training.distributed import is_sharded, shard
+from bmtools.training.distributed import is_sharded, shard, share_after
 from bmtools.training.layers import encoder_layers
 from bmtools.training.metrics import DivergedError, Figures, StepResult
 from bmtools.training.optimizers import make_optimizer, parameter_groups
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 # Of compiled code.
 _VERSIONS = 64
+# 2**64 divided by the golden ratio, an odd number: puts the passes of other seeds far away.
+_SPREAD = 0x9E37_79B9_7F4A_7C15
 
 
 @dataclass(frozen=True)
@@ -218,7 +220,7 @@ class Trainer:
         terms, names = objective.loss_terms, (*objective.loss_terms, *objective.metrics)
         own, processes = self.accelerator.process_index, self.accelerator.num_processes
         around_passes = self._hooks.around_passes or contextlib.nullcontext
-        seed, sums = (self.settings.seed * 1_000_003 + number) * 2_018, []
+        sums = []
         with around_passes(2 * number):
             for offset, batch in enumerate(batches):
                 # Gradients are averaged over processes, so each process scales its sums up.
@@ -226,16 +228,15 @@ class Trainer:
                            for name, term in terms.items()}
                 total = torch.zeros(len(names), device=device)
                 for index, micro_batch in enumerate(batch.micro_batches):
-                    # Dropout depends on the step and the part of the batch: a resumed run repeats
-                    # it, and so do other numbers of processes with the same micro-batches.
-                    torch.manual_seed(seed + offset + 2 * (own + index * processes))
+                    torch.manual_seed(dropout_seed(self.settings.seed, number, self.steps,
+                                                   offset + 2 * (own + index * processes)))
                     inputs = {name: value.to(device, non_blocking=True) for name, value
                               in objective.prepare(micro_batch, self._pads).items()}
                     # Gradients of all micro-batches but the last one stay in this process.
                     is_last = index + 1 == len(batch.micro_batches)
                     synced: AbstractContextManager[object] = contextlib.nullcontext()
                     if self._sharded:
-                        self._module.set_requires_gradient_sync(is_last)
+                        share_after(self._module, is_last, len(batch.micro_batches))
                     elif not is_last:
                         synced = self.accelerator.no_sync(self._module)
                     with synced, self.accelerator.autocast():
@@ -282,6 +283,21 @@ class Trainer:
             return Figures(self.losses, norm)
 
         return read
+
+
+def dropout_seed(seed: int, number: int, steps: int, part: int) -> int:
+    """Make the seed of a pass, which no other pass of a run has.
+
+    A resumed run repeats it, and so do other numbers of processes with the same micro-batches. The
+    generator of a processor reads 32 bits of it, which are distinct in up to 2**32 passes.
+
+    Args:
+        seed: of the run.
+        number: of the step, from 0.
+        steps: of the run.
+        part: of the step's batch, from 0, whichever process has it.
+    """
+    return (seed * _SPREAD + part * steps + number) % 2**64
 
 
 @contextmanager

@@ -139,8 +139,9 @@ class StepMemory:
         if is_sharded(trainer.accelerator):
             states //= shard_processes(trainer.accelerator.num_processes)
             self._most //= trainer.accelerator.num_processes
-            # Until the last micro-batch, FSDP2 adds gradients up whole, on every process.
-            self._unreduced = weights
+            # Until the last micro-batch, every process has whole gradients and whole weights.
+            precision = trainer.accelerator.mixed_precision
+            self._unreduced = weights + weights // (2 if precision == "bf16" else 1)
         self._fixed = _agreed(trainer, states + _other_bytes(trainer) + (
             _CPU_LIBRARY_BYTES if kind == "cpu" else _GPU_LIBRARY_BYTES))
         self._sizes = [1]

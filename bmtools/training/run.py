@@ -43,6 +43,7 @@ from bmtools.training.datasets import Datasets, open_datasets
 from bmtools.training.distributed import (
     decide_by_main_process,
     deterministic_algorithms,
+    gather_anew,
     is_sharded,
     join_processes,
     make_accelerator,
@@ -429,6 +430,7 @@ def evaluate(objective: Objective, corpus: Corpus, special_tokens: SpecialTokens
         if first + rank < len(batches):
             sums += torch.tensor([float(outputs["mlm"]), float(outputs["mlm_accuracy"]),
                                   counts["masked"]], dtype=torch.float64)
+    gather_anew(objective)
     objective.train(was_training)
     *totals, number = sum_over_processes(sums, accelerator)
     loss, accuracy = (round(total / max(number, 1), _DIGITS) for total in totals)

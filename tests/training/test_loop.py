@@ -14,7 +14,7 @@ from accelerate import Accelerator
 from bmtools.errors import BmtoolsError
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.settings import OptimizationConfig
-from bmtools.training.loop import LoopHooks, Trainer, set_dropout
+from bmtools.training.loop import LoopHooks, Trainer, dropout_seed, set_dropout
 from bmtools.training.metrics import DivergedError
 from bmtools.training.objectives import MaskedObjective
 
@@ -69,6 +69,25 @@ def test_dropout_is_set_everywhere_and_repeats_by_step(model: Any, toy: Any,
     assert first == again
     assert first != losses(model, toy, toy_phase())
     assert model.config.hidden_dropout_prob == 0.1
+
+
+@pytest.mark.parametrize("bits", [64, 32])
+def test_no_two_passes_drop_the_same(bits: int) -> None:
+    """Of 8 runs with 100 steps of 2,500 micro-batches; a processor reads 32 bits of a seed."""
+    seeds = {dropout_seed(seed, number, 100, part) % 2**bits
+             for seed in range(8) for number in range(100) for part in range(2500)}
+    assert len(seeds) == 8 * 100 * 2500
+
+
+def test_each_pass_has_a_seed_of_its_own(model: Any, toy: Any, toy_phase: Any,
+                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: list[int] = []
+    monkeypatch.setattr(torch, "manual_seed", seeds.append)
+    losses(model, toy, toy_phase(), replace(SETTINGS, micro_batch_size=1))
+    assert len({*seeds}) == len(seeds) == 4 * 4
+    first = [*seeds]
+    losses(model, toy, toy_phase(), replace(SETTINGS, micro_batch_size=1, seed=1))
+    assert not {*first} & {*seeds[len(first):]}
 
 
 def test_a_loss_that_is_no_number_stops_the_run(model: Any, toy: Any, toy_phase: Any) -> None:

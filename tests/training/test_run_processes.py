@@ -10,6 +10,7 @@ import json
 import multiprocessing
 import os
 import random
+import re
 import runpy
 import signal
 import socket
@@ -640,6 +641,34 @@ def test_sharded_weights_are_resumed_by_other_processes(
     start("out", *given, "--resume").succeed()
     assert losses(metrics(tmp_path / "out")) == pytest.approx(
         losses(metrics(tmp_path / "whole")), abs=LAST_DIGIT)
+
+
+COUNTS_GATHERS = """
+import torch.distributed.fsdp._fully_shard._fsdp_param_group as group
+gather, gathers = group.foreach_all_gather, []
+group.foreach_all_gather = lambda *given: gathers.append(1) or gather(*given)
+import bmtools.training.loop as loop
+step = loop.Trainer.step
+def counted(*given):
+    gathers.clear()
+    result = step(*given)
+    print(f"{len(gathers)} gathers", file=sys.stderr)
+    return result
+loop.Trainer.step = counted
+"""
+
+
+def test_a_step_gathers_sharded_weights_once(start: Start, data: Path, tmp_path: Path) -> None:
+    """Those of a layer and of the rest, in four passes; evaluations gather updated weights."""
+    given = ["--steps", 3, *SIZES, "--micro-batch-size", 1, "--eval-steps", 1, "--save-steps", 1,
+             "--evaluate", data / "old.jsonl", "--precision", "no"]
+    start("whole", *given, processes=2).succeed()
+    job = start("shards", *given, "--shard", processes=2, hook=COUNTS_GATHERS).succeed()
+    assert re.findall(r"(\d+) gathers", job.err) == ["2"] * 3
+    for ours, theirs in zip(*(metrics(tmp_path / name) for name in ("shards", "whole")),
+                            strict=True):
+        assert ours.get("evaluate", ours).get("loss") == pytest.approx(
+            theirs.get("evaluate", theirs).get("loss"), abs=LAST_DIGIT)
 
 
 # On GPUs
