@@ -67,9 +67,9 @@ def test_hints_name_extras_that_the_metadata_has() -> None:
     assert named == {"cleaning", "ctranslate2", "dedup", "documents", "openvino",
                      "parquet", "plot", "ray", "translation"}
     # gunzip does without a hint, as it is only faster, and energy, as figures may be absent; web
-    # names its packages one by one.
+    # names its packages one by one, and gs, http and s3 are those of URLs.
     assert named | _SEGMENTERS.keys() | {
-        "all", "docs", "energy", "gunzip", "test", "web"} == EXTRAS.keys()
+        "all", "docs", "energy", "gs", "gunzip", "http", "s3", "test", "web"} == EXTRAS.keys()
 
 
 def test_one_name_in_the_metadata_and_the_hints() -> None:

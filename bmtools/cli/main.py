@@ -26,7 +26,7 @@ from bmtools.cli.streams import (
 )
 from bmtools.distributed import SUPERVISED
 from bmtools.errors import BmtoolsError, GateError, settings_spelled_as_flags
-from bmtools.io.failures import not_utf8_name, system_fault
+from bmtools.io.failures import not_utf8_name, system_fault, with_urls
 from bmtools.io.system import Ended
 
 COMMANDS = {
@@ -246,5 +246,6 @@ def _usage_message(error: click.UsageError) -> str:
 def _print_error(message: str, code: int) -> int:
     from bmtools.errors import without_controls
 
-    click.echo("bmtools: " + without_controls(" ".join(message.split())), err=True)
+    message = with_urls(" ".join(message.split()))
+    click.echo("bmtools: " + without_controls(message), err=True)
     return code

@@ -102,7 +102,7 @@ class Command(DocumentedCommand):
         with augment_usage_errors(ctx), \
                 settings_spelled_as_flags(names if "set" in names else True):
             step.check(ctx.params.get(OVERWRITE, False) or ctx.params.get("resume", False))
-            with step.opened(), step.recorded():
+            with step.opened(), step.uploaded(), step.recorded():
                 values = dict(ctx.params)
                 with usage_errors(ctx):
                     for convert in self.callback.__dict__.get(_CONVERSIONS, ()):

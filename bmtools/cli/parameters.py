@@ -15,6 +15,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from bmtools.errors import CheckpointError
+from bmtools.io.failures import is_url
 from bmtools.io.sources import split_name
 
 
@@ -25,11 +26,26 @@ class NamedPath(click.Path):
         is_output: whether it is written.
         is_directory: whether it is a directory to write.
         is_records: whether it is a file of records, whose size is limited.
+        is_streamed: whether a file at a URL is read as a stream rather than copied first.
         is_hashed: whether step records contain its hash.
     """
 
-    is_output = is_directory = is_records = False
+    is_output = is_directory = is_records = is_streamed = False
     is_hashed = True
+
+    def __call__(self, value: Any, param: click.Parameter | None = None,
+                 ctx: click.Context | None = None) -> Any:
+        """Convert a value, of which a URL becomes a local path unless it is read as a stream."""
+        name, url = split_name(str(value))
+        if not is_url(url) or (ctx and ctx.resilient_parsing):
+            return super().__call__(value, param, ctx)
+        from bmtools.io.remote import fetched, size_of, staged
+
+        if self.is_streamed:
+            size_of(url)
+            return url
+        path = staged(url) if self.is_output else fetched(url)
+        return super().__call__(f"{name}={path}" if name else path, param, ctx)
 
     def convert(self, value: str | os.PathLike[str], param: click.Parameter | None,
                 ctx: click.Context | None) -> str | bytes | os.PathLike[str]:
@@ -73,16 +89,16 @@ class InputRecords(InputFile):
 
     is_records = True
 
-    def __init__(self, accepts: Callable[[Path], object] = lambda path: False) -> None:
+    def __init__(self, accepts: Callable[[Path], object] | None = None) -> None:
         super().__init__()
-        self._accepts = accepts
+        self._accepts, self.is_streamed = accepts, accepts is None
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Check a file."""
         from bmtools.models.checkpoint_files import describe_directory
 
         path = Path(value)
-        if self._accepts(path):
+        if self._accepts and self._accepts(path):
             return value
         if path.is_dir():
             self.fail(f"found the directory {value!r}, expected files{describe_directory(path)}",

@@ -16,6 +16,7 @@ from bmtools.cli.options import Decorator, together, writes_plot, writes_records
 from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import fitting_columns, flattened, print_lines, terminal_width
 from bmtools.errors import count_of
+from bmtools.io.failures import with_urls
 from bmtools.io.output import STDOUT, write_records
 from bmtools.records import JsonMapping
 from bmtools.values import format_duration, heading
@@ -99,7 +100,8 @@ def finish(step: CommandStep, what: str, leads_on: bool = True) -> None:
     """
     if step.display is not None:
         hint = _next_command(step.context) if leads_on else ""
-        click.echo(f"bmtools: {what} in {format_duration(step.display.seconds)}{hint}", err=True)
+        seconds = format_duration(step.display.seconds)
+        click.echo(with_urls(f"bmtools: {what} in {seconds}{hint}"), err=True)
 
 
 def _next_command(context: click.Context) -> str:
@@ -117,7 +119,8 @@ def _next_command(context: click.Context) -> str:
 
 def _write_line(step: CommandStep, line: Line) -> None:
     with step.paused():
-        write_records([line], flush=True)
+        write_records([{name: with_urls(one) if isinstance(one, str) else one
+                        for name, one in line.items()}], flush=True)
 
 
 def _print_report(step: CommandStep, line: Line) -> None:

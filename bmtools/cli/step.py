@@ -7,6 +7,8 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from itertools import chain
+from pathlib import Path
 
 import click
 
@@ -14,8 +16,10 @@ from bmtools.cli.outputs import UNNAMED, DeclaredPath, check_outputs, declared_p
 from bmtools.cli.progress import Display
 from bmtools.cli.step_records import SWITCH, Redirected, record_outputs
 from bmtools.cli.streams import StdoutDigest, hash_stdout
-from bmtools.distributed import is_main_process
+from bmtools.distributed import SUPERVISED, is_main_process
 from bmtools.errors import BmtoolsError, BmtoolsWarning
+from bmtools.io.failures import is_url, with_urls
+from bmtools.io.remote import prepare, upload
 from bmtools.io.sources import STDIN
 from bmtools.io.step import Step
 from bmtools.io.system import interruption
@@ -49,6 +53,8 @@ class CommandStep(Step):
         check_outputs(self.paths, may_exist, self.context)
         for path in self.paths:
             path.kind.check(path.name)
+        for target in self._staged():
+            prepare(target, bool(self.context.params.get("resume")), may_exist)
 
     @contextmanager
     def opened(self) -> Iterator[None]:
@@ -70,6 +76,25 @@ class CommandStep(Step):
         interruption.check()
         if self.display is not None:
             self.display.view.update(status)
+
+    def _staged(self) -> list[Path]:
+        """List the outputs that this process uploads; those of a launcher are its own."""
+        is_own = os.environ.get(SUPERVISED) != "1" and is_main_process()
+        return [Path(path.name) for path in self.paths
+                if is_own and path.kind.is_output and is_url(with_urls(path.name))]
+
+    @contextmanager
+    def uploaded(self) -> Iterator[None]:
+        """Upload the outputs that have URLs, once the block has ended well or was stopped."""
+        stopped = None
+        try:
+            yield
+        except click.exceptions.Exit as error:
+            stopped = error
+        for url in chain.from_iterable(map(upload, self._staged())):
+            click.echo(f"bmtools: uploaded {url}", err=True)
+        if stopped:
+            raise stopped
 
     @contextmanager
     def recorded(self) -> Iterator[None]:

@@ -10,6 +10,7 @@ from stat import S_ISREG
 
 from bmtools.cli.outputs import DeclaredPath
 from bmtools.cli.streams import StdoutDigest
+from bmtools.io.failures import is_url
 from bmtools.io.folders import archive_of
 from bmtools.io.json_files import NAME
 from bmtools.io.output import record_of
@@ -137,7 +138,7 @@ def _inputs(step: Step, paths: Sequence[DeclaredPath], written: Sequence[Path],
         elif path.is_dir():
             add_input(inputs, without_places(name if path.name else str(path.resolve())),
                       hash_folder(path))
-        elif file := path if path.is_file() else archive_of(name):
+        elif file := name if is_url(name) or path.is_file() else archive_of(name):
             add_input(inputs, without_places(str(file)), hash_content(str(file)))
     return inputs, parents
 

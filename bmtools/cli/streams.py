@@ -23,7 +23,7 @@ import click
 
 from bmtools.distributed import is_main_process
 from bmtools.errors import BmtoolsError, BmtoolsWarning
-from bmtools.io.failures import NamedFile, cannot_write
+from bmtools.io.failures import NamedFile, cannot_write, with_urls
 from bmtools.io.system import Ended, handling_signals, interruption
 
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
@@ -60,7 +60,7 @@ def warnings_as_lines() -> Iterator[None]:
             show_others(message, category, *place, **kept)
         elif is_main_process() and str(message) not in shown:
             shown.add(str(message))
-            click.echo(f"bmtools: {message}", err=True)
+            click.echo(with_urls(f"bmtools: {message}"), err=True)
 
     with warnings.catch_warnings():
         show_others = warnings.showwarning

@@ -42,6 +42,7 @@ from bmtools.data.settings import ShardConfig
 from bmtools.distributed import SHARD, is_launched, is_main_process, world_size
 from bmtools.errors import Reject, count_of
 from bmtools.io.directories import discard_run
+from bmtools.io.failures import with_urls
 from bmtools.io.provenance.manifest import is_finished
 from bmtools.io.sources import STDIN, split_name
 from bmtools.io.system import STOPPED, Ended, handling_signals, interruption
@@ -204,7 +205,7 @@ def _find_finished(step: CommandStep, values: Values) -> None:
     """End the command where `--resume` finds its run finished."""
     output = values["output"]
     if values["resume"] and is_finished(output, runs_directory(output)):
-        click.echo(f"bmtools: {output} is finished already", err=True)
+        click.echo(with_urls(f"bmtools: {output} is finished already"), err=True)
         from bmtools.study.cards.card import write_cards
 
         discard_run(runs_directory(output))  # a kill may have left it, or have prevented the cards

@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from stat import S_IMODE
+
+from filelock import FileLock
 
 from bmtools.errors import BmtoolsError, setting
 from bmtools.io.failures import WriteError, cannot_write, naming, reason, write_error
@@ -24,6 +26,7 @@ from bmtools.io.unfinished import (
     keep_owner,
     move_in,
     real_path,
+    remove_abandoned,
 )
 
 # Mount points, and directories of a container's image.
@@ -61,6 +64,37 @@ def new_directory(path: Path, overwrite: bool = False) -> Iterator[Path]:
         raise explained from error
     with signals_deferred():
         _put_in_place(partial, target, path)
+
+
+def cache_directory() -> Path:
+    """Name the directory of files that bmtools makes and uses again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "bmtools")
+
+
+def cached(name: str, make: Callable[[Path], object]) -> Path:
+    """Return a directory of the user's cache, which is made if it is not there.
+
+    One process makes it, others that want the same wait for it.
+
+    Args:
+        name: path in the cache.
+        make: fills a directory, which then appears as a whole.
+
+    Raises:
+        WriteError: no room, or no permission to write.
+    """
+    target = cache_directory() / name
+    lock = target.with_name(f".{target.name}.lock")
+    if not target.exists():
+        with naming(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(lock):
+            remove_abandoned(target.parent, target)
+            if not target.exists():
+                with new_directory(target) as partial:
+                    make(partial)
+            lock.unlink(missing_ok=True)
+    return target
 
 
 def refuse_existing(path: Path, overwrite: bool) -> None:

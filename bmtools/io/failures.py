@@ -6,10 +6,10 @@ import errno
 import io
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from bmtools.errors import BmtoolsError, CheckpointError
 
@@ -17,6 +17,8 @@ _HINTS = {errno.EPIPE: "; its reader has gone away",
           **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "; make room, or write elsewhere"),
           **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "; write elsewhere")}
 _MOST_CHARACTERS = 200
+_URL = re.compile(r"([a-z][a-z0-9]+)://(?:[^/@\s]*@)?([^?\s]*)\S*")
+_COPY = re.compile(r"[^\s=:'\"]*/bmtools/remote/\w{16}/([a-z0-9]+)/")
 
 
 class WriteError(BmtoolsError):
@@ -42,6 +44,37 @@ class NamedFile(io.FileIO):
             return super().write(content)
         except OSError as error:
             raise cannot_write(self.label, error) from error
+
+
+class NamedStream(io.RawIOBase):
+    """A stream whose faults are named where it is opened and read.
+
+    Args:
+        opener: opens it.
+        naming: makes a context that names the errors of its block.
+    """
+
+    def __init__(self, opener: Callable[[], BinaryIO],
+                 naming: Callable[[], AbstractContextManager[object]]) -> None:
+        self._naming = naming
+        with naming():
+            self._stream = opener()
+
+    def readable(self) -> bool:
+        """Tell that it can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read the next bytes."""
+        with self._naming():
+            content = self._stream.read(len(buffer))
+        buffer[:len(content)] = content
+        return len(content)
+
+    def close(self) -> None:
+        """Close it."""
+        self._stream.close()
+        super().close()
 
 
 def cannot_write(path: str | Path, error: OSError) -> WriteError:
@@ -116,6 +149,16 @@ def naming(path: str | Path) -> Iterator[None]:
 def readable_name(name: str | Path) -> str:
     """Return the name of a file; bytes that are not UTF-8 become `\\xe9`."""
     return str(name).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def is_url(name: object) -> bool:
+    """Tell whether a name is a URL rather than a path."""
+    return _URL.match(str(name)) is not None
+
+
+def with_urls(text: str) -> str:
+    """Replace paths of local copies in a text by URLs, all without passwords and signatures."""
+    return _URL.sub(r"\1://\2", _COPY.sub(r"\1://", text))
 
 
 def not_utf8_name(name: str | Path) -> str:

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from bmtools.errors import DataError
-from bmtools.io.failures import readable_name
+from bmtools.io.failures import NamedStream, readable_name
 from bmtools.io.foreign import not_utf8
 from bmtools.io.json_files import parse_json
 from bmtools.io.output import RECORD
@@ -306,27 +306,8 @@ def _tar_files(stream: BinaryIO, name: str, counts: Counter[str]) -> Iterator[st
 
 
 def _member(place: str, opener: Callable[[], Any]) -> MemberName:
-    return MemberName(place, lambda: io.BufferedReader(_Member(opener, place)))
-
-
-class _Member(io.RawIOBase):
-    """Stream of a file in an archive, whose faults name it."""
-
-    def __init__(self, opener: Callable[[], Any], place: str) -> None:
-        self._place = place
-        with naming_damage(place):
-            self._stream = opener()
-
-    def readable(self) -> bool:
-        """Tell that it can be read."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Read the next bytes."""
-        with naming_damage(self._place):
-            content = self._stream.read(len(buffer))
-        buffer[:len(content)] = content
-        return len(content)
+    return MemberName(place, lambda: io.BufferedReader(
+        NamedStream(opener, partial(naming_damage, place))))
 
 
 class _Header(tarfile.TarInfo):

@@ -12,21 +12,24 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby, islice
 from operator import attrgetter
 from pathlib import Path
 
 from bmtools.errors import setting
+from bmtools.io.failures import is_url
 from bmtools.io.jsonl import Block, RecordReader, refuse_empty
 from bmtools.io.output import temporary_file
+from bmtools.io.remote import size_of
 from bmtools.io.sources import (
     STDIN,
     MemberName,
     is_compressed,
     note_of,
     open_bytes,
+    open_raw,
     open_text,
     with_newlines,
 )
@@ -155,7 +158,7 @@ class RecordShard(RecordReader):
     """
 
     def __init__(self, records: RecordReader, shard: Shard) -> None:
-        if any(not Path(name).is_file() for name in records.names):
+        if any(not (is_url(name) or Path(name).is_file()) for name in records.names):
             raise ValueError(f"{setting('part')} {shard}: found a pipe, expected files, which can "
                              "be measured first")
         super().__init__(records.names, records.reject, allow_empty=True)
@@ -179,7 +182,7 @@ def _next_line(content: bytes, at: int) -> int:
 def _content_bytes(name: str) -> int:
     """Return the size of a file, unpacked."""
     if not is_compressed(name):
-        return Path(name).stat().st_size
+        return size_of(name) if is_url(name) else Path(name).stat().st_size
     with open_bytes(name) as stream:
         return sum(map(len, iter(lambda: stream.read(_BLOCK_BYTES), b"")))
 
@@ -197,8 +200,8 @@ def rereadable(names: Sequence[str]) -> Iterator[list[str]]:
     """Return names that can be opened again and again, until the block ends.
 
     Args:
-        names: of files; `-` and pipes are copied as they are, compressed or not, to the directory
-            of temporary files (TMPDIR).
+        names: of files; `-`, pipes and URLs are copied as they are, compressed or not, to the
+            directory of temporary files (TMPDIR).
     """
     with ExitStack() as stack:
         yield [name if name != STDIN and Path(name).is_file() else _copy(name, stack)
@@ -207,7 +210,7 @@ def rereadable(names: Sequence[str]) -> Iterator[list[str]]:
 
 def _copy(name: str, stack: ExitStack) -> MemberName:
     copy = stack.enter_context(temporary_file())
-    with nullcontext(sys.stdin.buffer) if name == STDIN else Path(name).open("rb") as source:
+    with open_raw(name) as source:
         shutil.copyfileobj(source, copy)
     copy.flush()
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 from bmtools.errors import DataError
-from bmtools.io.failures import readable_name
+from bmtools.io.failures import is_url, readable_name
 from bmtools.io.foreign import HEAD_BYTES, UNPACK, foreign_bytes, not_utf8
 from bmtools.io.record_size import limited_lines
 
@@ -82,9 +82,14 @@ def note_of(name: str) -> Note | None:
     return name.note if isinstance(name, SourceName) else None
 
 
-def _open_raw(name: str) -> AbstractContextManager[Any]:
+def open_raw(name: str) -> AbstractContextManager[Any]:
+    """Open a file, a URL or stdin for its bytes as they are."""
     if isinstance(name, MemberName):
         return name.opener()
+    if is_url(name):
+        from bmtools.io.remote import open_url
+
+        return open_url(name)
     return nullcontext(sys.stdin.buffer) if name == STDIN else Path(name).open("rb")
 
 
@@ -100,7 +105,7 @@ def open_bytes(name: str, takes_digest: bool = True) -> Iterator[BinaryIO]:
         DataError: the file is missing, unreadable or damaged.
     """
     try:
-        with _open_raw(name) as raw:
+        with open_raw(name) as raw:
             stream, head = raw, raw.peek(4)[:4]
             if head[:2] == _GZIP:
                 stream = io.BufferedReader(_gzip_file(raw))
@@ -159,7 +164,7 @@ def _damage() -> tuple[type[Exception], ...]:
 
 def is_compressed(name: str) -> bool:
     """Tell whether a file is one of gzip or zstd, by its content."""
-    with Path(name).open("rb") as stream:
+    with open_raw(name) as stream:
         head = stream.read(4)
     return head.startswith(_GZIP) or _ZSTD.match(head) is not None
 
@@ -200,9 +205,10 @@ def source_stem(name: str) -> str:
 
 
 def split_name(given: str) -> tuple[str, str]:
-    """Split NAME=FILE; a file that is there as a whole, or stdin, has an empty name."""
+    """Split NAME=FILE; a file that is there as a whole, a URL, or stdin, has an empty name."""
     name, equals, path = given.partition("=")
-    return (name, path) if equals and not Path(given).exists() else ("", given)
+    return (name, path) if equals and "://" not in name and not Path(given).exists() \
+        else ("", given)
 
 
 def with_newlines(content: bytes) -> bytes:

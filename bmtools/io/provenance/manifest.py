@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any, NoReturn
 
+from bmtools.io.failures import with_urls
 from bmtools.io.json_files import NAME, read_manifest
 from bmtools.io.output import RECORD
 from bmtools.io.provenance.licence_names import licence_parts
@@ -107,6 +108,8 @@ def without_places(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [without_places(one) for one in value]
     if isinstance(value, str | PurePath):
+        if "://" in (shown := with_urls(str(value))):
+            return shown
         name, equals, rest = str(value).rpartition("=")
         path = PurePath(rest)
         if path.is_absolute() or ".." in path.parts:

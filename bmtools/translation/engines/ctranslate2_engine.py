@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock
-
 from bmtools.errors import BmtoolsError, CheckpointError, setting
 from bmtools.installation import require_extra
-from bmtools.io.directories import new_directory
-from bmtools.io.failures import naming, reading
+from bmtools.io.directories import cached
+from bmtools.io.failures import reading
 from bmtools.io.system import usable_cores
-from bmtools.io.unfinished import remove_abandoned
 from bmtools.models.model_files import pickled_files
 from bmtools.models.pickled_weights import read_weights
 from bmtools.status import set_status
@@ -116,22 +112,12 @@ def convert(settings: EngineConfig, files: str) -> Path:
         CheckpointError: no model that CTranslate2 can convert.
         WriteError: no room, or no permission to write.
     """
-    place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "bmtools",
-                 "ctranslate2")
-    name = f"{settings.directory.resolve().name}-{settings.precision}-{files[:16]}"
-    target = place / name
-    if not is_converted(target):
+    def make(partial: Path) -> None:
         set_status(f"converting {settings.directory} for CTranslate2, once")
-        with naming(target):
-            place.mkdir(parents=True, exist_ok=True)
-        lock = place / f".{name}.lock"
-        with FileLock(lock):
-            remove_abandoned(place, target)
-            if not is_converted(target):
-                with new_directory(target) as partial:
-                    _convert(settings, partial)
-            lock.unlink(missing_ok=True)
-    return target
+        _convert(settings, partial)
+
+    name = f"{settings.directory.resolve().name}-{settings.precision}-{files[:16]}"
+    return cached(f"ctranslate2/{name}", make)
 
 
 def _convert(settings: EngineConfig, partial: Path) -> None:
