@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+import io
+import struct
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
-
-from transformers import PreTrainedTokenizerFast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from bmtools.errors import DataError, setting
 from bmtools.io.directories import new_directory, refuse_existing
 from bmtools.io.jsonl import RecordReader
+from bmtools.io.output import temporary_file
 from bmtools.io.provenance.manifest import DirectoryHashes, Manifest
 from bmtools.io.step import Step
 from bmtools.records import JsonObject, full_text
@@ -24,10 +27,15 @@ from bmtools.vocab.extension import extend_tokenizer, tokenizer_type_of
 from bmtools.vocab.loading import load_tokenizer
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint, is_uncased, save_tokenizer
-from bmtools.vocab.trainers import train_tokenizer
+from bmtools.vocab.trainers import TrainedTokenizer, train_backend
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 _MEGABYTE = 1_000_000
 _KEY_BYTES = 8
+_SIZE_BITS = 48  # of a document's length, which shares an integer with its key
+_HEADER = struct.Struct("<QQ")  # number and length of a document
 Progress = Callable[[Iterable[Mapping[str, object]]], Iterable[Mapping[str, object]]]
 
 
@@ -36,14 +44,19 @@ class BuiltVocabulary:
     """A vocabulary and how it came about.
 
     Args:
-        tokenizer: ready for use.
+        made: the tokenizer as it was trained or extended.
         results: numbers for JSON: vocabulary size, sample ...
         fingerprint: of the tokenizer.
     """
 
-    tokenizer: PreTrainedTokenizerFast
+    made: TrainedTokenizer | PreTrainedTokenizerFast
     results: JsonObject
     fingerprint: str
+
+    @cached_property
+    def tokenizer(self) -> PreTrainedTokenizerFast:
+        """Tokenizer of transformers, ready for use."""
+        return self.made.loaded() if isinstance(self.made, TrainedTokenizer) else self.made
 
 
 def build_vocab(records: str | PathLike[str] | Iterable[Mapping[str, object]],
@@ -55,8 +68,8 @@ def build_vocab(records: str | PathLike[str] | Iterable[Mapping[str, object]],
     """Train a tokenizer, or extend one: `build_vocab("texts.jsonl", output="vocab", size=8000)`.
 
     Args:
-        records: a file or records, read once, titles included; the sample of their texts is held in
-            memory, unless `sample_megabytes` is 0.
+        records: a file or records, read once, titles included; the sample of their texts is kept
+            in a temporary file, unless `sample_megabytes` is 0.
         config: what to train.
         output: directory to write, with a manifest; None writes nothing.
         extend: tokenizer or checkpoint whose tokens and ids stay; new ones follow.
@@ -77,21 +90,25 @@ def build_vocab(records: str | PathLike[str] | Iterable[Mapping[str, object]],
     started = time.monotonic()
     old = None if extend is None else load_tokenizer(Path(extend))
     megabytes = config.sample_megabytes
-    sample = DocumentSample(round(megabytes * _MEGABYTE) if megabytes else sys.maxsize, config.seed)
-    texts: Iterable[str] = map(full_text, progress(records))
-    texts = sample.add(texts) if megabytes else sample.passed(texts)
+    made: TrainedTokenizer | PreTrainedTokenizerFast
     kind: JsonObject
-    if old is None:
-        tokenizer = train_tokenizer(texts, config)
-        kind = {"tokenizer_type": config.tokenizer_type,
-                "special_tokens": config.special_token_style}
-    else:
-        kind = {"tokenizer_type": tokenizer_type_of(old.backend_tokenizer, str(extend))}
-        tokenizer, numbers = extend_tokenizer(old, texts, config, str(extend))
+    with temporary_file() as file:
+        sample = DocumentSample(round(megabytes * _MEGABYTE) if megabytes else sys.maxsize,
+                                config.seed, file)
+        texts: Iterable[str] = map(full_text, progress(records))
+        texts = sample.add(texts) if megabytes else sample.passed(texts)
+        if old is None:
+            made = train_backend(texts, config)
+            kind = {"tokenizer_type": config.tokenizer_type,
+                    "special_tokens": config.special_token_style}
+        else:
+            kind = {"tokenizer_type": tokenizer_type_of(old.backend_tokenizer, str(extend))}
+            made, numbers = extend_tokenizer(old, texts, config, str(extend))
+    tokenizer = cast("PreTrainedTokenizerFast", made)
     results = {"vocab_size": len(tokenizer), "requested_size": config.size, **kind,
                "uncased": is_uncased(tokenizer), "sample": sample.summary(),
                **({} if old is None else numbers)}
-    built = BuiltVocabulary(tokenizer, results, fingerprint(tokenizer))
+    built = BuiltVocabulary(made, results, fingerprint(tokenizer))
     if output is not None:
         manifest = Manifest(
             "build-vocab", {**asdict(config), "extend": extend and str(extend)},
@@ -117,6 +134,7 @@ class DocumentSample:
     Args:
         max_bytes: bound of the sample, in bytes of UTF-8.
         seed: of the sample.
+        file: holds the documents, so that memory holds only a number for each.
 
     Attributes:
         documents: read so far.
@@ -126,10 +144,11 @@ class DocumentSample:
 
     max_bytes: int
     seed: int
+    file: BinaryIO = field(default_factory=io.BytesIO)
     documents: int = 0
     total_bytes: int = 0
     sampled_bytes: int = 0
-    _kept: list[tuple[int, int, bytes]] = field(default_factory=list)
+    _kept: list[int] = field(default_factory=list)  # keys and lengths, the highest key first
     _key_limit: int = 1 << 8 * _KEY_BYTES
 
     def passed(self, texts: Iterable[str]) -> Iterator[str]:
@@ -145,26 +164,34 @@ class DocumentSample:
         Raises:
             DataError: not one of them fits into the bound.
         """
+        self.file.seek(0, io.SEEK_END)
         for text in texts:
             content = text.encode("utf-8", "surrogatepass")
             key = random_key(self.seed, self.documents)
             if key < self._key_limit and len(content) <= self.max_bytes:
-                heapq.heappush(self._kept, (-key, self.documents, content))
+                heapq.heappush(self._kept, -(key << _SIZE_BITS | len(content)))
+                self.file.write(_HEADER.pack(self.documents, len(content)) + content)
                 self.sampled_bytes += len(content)
             self.documents += 1
             self.total_bytes += len(content)
             while self.sampled_bytes > self.max_bytes:
                 # Drop the highest key, and with it all that would come after.
-                key, _, content = heapq.heappop(self._kept)
-                self._key_limit = -key
-                self.sampled_bytes -= len(content)
+                self._key_limit, size = divmod(-heapq.heappop(self._kept), 1 << _SIZE_BITS)
+                self.sampled_bytes -= size
         if self.documents and not self._kept:
             raise DataError(
                 f"{setting('sample_megabytes')}: found a bound of {self.max_bytes} bytes, which no "
                 f"sampled document fits into (they have {self.total_bytes // self.documents} on "
                 "average); expected more")
-        kept = sorted((number, content) for _, number, content in self._kept)
-        return (content.decode("utf-8", "surrogatepass") for _, content in kept)
+        return self._sampled()
+
+    def _sampled(self) -> Iterator[str]:
+        self.file.seek(0)
+        while header := self.file.read(_HEADER.size):
+            number, size = _HEADER.unpack(header)
+            content = self.file.read(size)
+            if random_key(self.seed, number) < self._key_limit:
+                yield content.decode("utf-8", "surrogatepass")
 
     def summary(self) -> dict[str, int]:
         """Count documents and bytes of the sample and of the stream."""

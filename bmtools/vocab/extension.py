@@ -9,15 +9,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tokenizers import Tokenizer, models, trainers
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from bmtools.errors import CheckpointError, DataError, setting
 from bmtools.records import JsonObject
 from bmtools.vocab.pretokens import count_pretokens, most_frequent, train_model
 from bmtools.vocab.settings import TokenizerType, VocabularyConfig
 from bmtools.vocab.tokenizer import ENCODING_PARTS, save_tokenizer, unknown_ids
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 _TYPES: Mapping[str, TokenizerType] = {"WordPiece": "wordpiece", "BPE": "bpe"}
 # Private use, planes 15 and 16: a character for each piece that occurs in the text.
@@ -241,6 +244,8 @@ def _with_backend(old: PreTrainedTokenizerFast, backend: Tokenizer) -> PreTraine
     It is written and read again, since some classes build their pipeline only then; where one
     builds another than was written, the generic class takes its place.
     """
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
     with tempfile.TemporaryDirectory() as name:
         save_tokenizer(old, Path(name))
         backend.save(str(Path(name) / "tokenizer.json"))

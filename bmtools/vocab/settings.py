@@ -38,8 +38,9 @@ class VocabularyConfig(Settings, title="A vocabulary and of the text it is train
     allow_fewer: bool = option(
         False, "Accept fewer tokens than `size` where the text supports no more.")
     sample_megabytes: float = option(
-        1_000.0, "Text to train on, held in memory, in millions of bytes of UTF-8; longer input is "
-                 "sampled at random, document by document. 0 reads all of it in one pass.")
+        1_000.0, "Text to train on, in millions of bytes of UTF-8, kept in a temporary file. "
+                 "Longer input is sampled at random, document by document: the same seed samples "
+                 "the same documents. 0 reads all of it in one pass.")
     seed: int = option(0, "Seed of the sample.", most=LAST_SEED)
 
     @property

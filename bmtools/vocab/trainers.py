@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from tokenizers import (
@@ -21,10 +24,10 @@ from tokenizers import (
 )
 from tokenizers.models import Model
 from tokenizers.normalizers import Normalizer
-from transformers import BertTokenizer, PreTrainedTokenizerFast
 
 from bmtools.errors import DataError, setting
 from bmtools.status import set_status
+from bmtools.vocab.loading import BackendTokenizer
 from bmtools.vocab.pretokens import (
     BEFORE_EXPONENT,
     BEFORE_FRACTION,
@@ -34,7 +37,10 @@ from bmtools.vocab.pretokens import (
     train_model,
 )
 from bmtools.vocab.settings import SpecialTokenStyle, TokenizerType, VocabularyConfig
-from bmtools.vocab.tokenizer import METASPACE
+from bmtools.vocab.tokenizer import CONFIG, METASPACE, TOKENIZER
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 _PREFIX = "##"
 # A digit of its own takes the space before it along, as a word does. The library's own splitter of
@@ -47,6 +53,11 @@ _MAX_PIECE_CHARACTERS = 32  # long enough for the names of most substances
 
 
 def train_tokenizer(texts: Iterable[str], config: VocabularyConfig) -> PreTrainedTokenizerFast:
+    """Train a tokenizer as `train_backend` does, and return that of transformers."""
+    return train_backend(texts, config).loaded()
+
+
+def train_backend(texts: Iterable[str], config: VocabularyConfig) -> TrainedTokenizer:
     """Train a tokenizer.
 
     The same texts, in any order, give the same bytes, at any number of threads.
@@ -71,7 +82,7 @@ def train_tokenizer(texts: Iterable[str], config: VocabularyConfig) -> PreTraine
     set_status(f"learning {config.size:,} tokens from {len(words):,} different words")
     fit = {"wordpiece": _fit_wordpiece, "bpe": _fit_bpe, "unigram": _fit_unigram}
     backend.model = fit[config.tokenizer_type](words, alphabet, scheme, config)
-    tokenizer = add_special_tokens(backend, scheme)
+    tokenizer = TrainedTokenizer(backend, scheme)
     config.require_size(len(tokenizer))
     return tokenizer
 
@@ -116,45 +127,65 @@ SCHEMES: Mapping[SpecialTokenStyle, SpecialTokenScheme] = {
 }
 
 
-def add_special_tokens(backend: Tokenizer, scheme: SpecialTokenScheme) -> PreTrainedTokenizerFast:
-    """Add special tokens and templates to a tokenizer and wrap it for transformers.
-
-    transformers builds the pipeline of its class BertTokenizer from `tokenizer_config.json`, not
-    from `tokenizer.json`. So that class is used only where it comes to the same pipeline, and the
-    generic one, which reads the pipeline as it is, elsewhere.
+class TrainedTokenizer(BackendTokenizer):
+    """A tokenizer that is saved without transformers, whose import takes a second and 200 MB.
 
     Args:
-        backend: has the special tokens at their ids; gets the templates.
+        backend: has the special tokens at their ids; gets them as such, and the templates.
         scheme: the special tokens.
     """
-    mask = scheme.roles["mask_token"]
-    special = [AddedToken(token, special=True, normalized=False,
-                          lstrip=token == mask and scheme.mask_takes_space)
-               for token in scheme.tokens]
-    backend.add_special_tokens(special)
-    model = type(backend.model).__name__
-    if scheme is SCHEMES["roberta"] and model == "BPE":
-        # The same template, which also leaves the space before a word out of its offsets.
-        backend.post_processor = processors.RobertaProcessing(
-            ("</s>", scheme.tokens.index("</s>")), ("<s>", scheme.tokens.index("<s>")),
-            trim_offsets=True, add_prefix_space=False)
-    else:
-        backend.post_processor = processors.TemplateProcessing(
-            single=scheme.single, pair=scheme.pair,
-            special_tokens=[(token, number) for number, token in enumerate(scheme.tokens)
-                            if token in scheme.pair])
-    if scheme is SCHEMES["bert"] and model == "WordPiece":
-        normalizer = backend.normalizer
-        bert = BertTokenizer(vocab=backend.get_vocab(),
-                             do_lower_case=getattr(normalizer, "lowercase", False),
-                             strip_accents=getattr(normalizer, "strip_accents", False))
-        theirs = bert.backend_tokenizer
-        if (theirs.normalizer.__getstate__() == normalizer.__getstate__()
-            and theirs.pre_tokenizer.__getstate__() == backend.pre_tokenizer.__getstate__()):
-            return bert
-    roles = {**scheme.roles, "mask_token": special[scheme.tokens.index(mask)]}
-    return PreTrainedTokenizerFast(
-        tokenizer_object=backend, model_input_names=list(scheme.model_inputs), **roles)
+
+    def __init__(self, backend: Tokenizer, scheme: SpecialTokenScheme) -> None:
+        mask = scheme.roles["mask_token"]
+        self._special = {token: AddedToken(token, special=True, normalized=False,
+                                           lstrip=token == mask and scheme.mask_takes_space)
+                         for token in scheme.tokens}
+        backend.add_special_tokens([*self._special.values()])
+        model = type(backend.model).__name__
+        if scheme is SCHEMES["roberta"] and model == "BPE":
+            # The same template, which also leaves the space before a word out of its offsets.
+            backend.post_processor = processors.RobertaProcessing(
+                ("</s>", scheme.tokens.index("</s>")), ("<s>", scheme.tokens.index("<s>")),
+                trim_offsets=True, add_prefix_space=False)
+        else:
+            backend.post_processor = processors.TemplateProcessing(
+                single=scheme.single, pair=scheme.pair,
+                special_tokens=[(token, number) for number, token in enumerate(scheme.tokens)
+                                if token in scheme.pair])
+        self._scheme = scheme
+        # transformers builds the pipeline of its class BertTokenizer from tokenizer_config.json,
+        # not from tokenizer.json. So that class is used only if it builds the same pipeline.
+        self._is_bert = (scheme is SCHEMES["bert"] and model == "WordPiece"
+                         and isinstance(backend.normalizer, normalizers.BertNormalizer)
+                         and isinstance(backend.pre_tokenizer, pre_tokenizers.BertPreTokenizer))
+        super().__init__(backend, {role.removesuffix("_token"): token
+                                   for role, token in scheme.roles.items()})
+
+    def save_pretrained(self, directory: Path) -> None:
+        """Write tokenizer.json and tokenizer_config.json as transformers does."""
+        self.backend_tokenizer.save(str(directory / TOKENIZER))
+        config = {"backend": "tokenizers", "model_max_length": int(1e30), **self._scheme.roles}
+        if self._is_bert:
+            config |= {"tokenizer_class": "BertTokenizer", "tokenize_chinese_chars": True,
+                       "strip_accents": self.backend_tokenizer.normalizer.strip_accents}
+        else:
+            config |= {"tokenizer_class": "PreTrainedTokenizerFast",
+                       "model_input_names": self._scheme.model_inputs}
+        (directory / CONFIG).write_text(json.dumps(config), encoding="utf-8")
+
+    def loaded(self) -> PreTrainedTokenizerFast:
+        """Return the tokenizer of transformers."""
+        from transformers import BertTokenizer, PreTrainedTokenizerFast
+
+        if self._is_bert:
+            normalizer = self.backend_tokenizer.normalizer
+            return BertTokenizer(vocab=self.get_vocab(), do_lower_case=normalizer.lowercase,
+                                 strip_accents=normalizer.strip_accents)
+        roles = {role: self._special[token] if role == "mask_token" else token
+                 for role, token in self._scheme.roles.items()}
+        return PreTrainedTokenizerFast(
+            tokenizer_object=self.backend_tokenizer,
+            model_input_names=list(self._scheme.model_inputs), **roles)
 
 
 def make_pipeline(config: VocabularyConfig) -> Tokenizer:
@@ -267,4 +298,6 @@ def _fit_unigram(words: Counter[str], alphabet: set[str], scheme: SpecialTokenSc
     pieces = [(trained.id_to_piece(number), trained.get_score(number))
               for number in range(1, trained.get_piece_size())]
     special = [(token, 0.0) for token in scheme.tokens]
-    return models.Unigram([*special, *pieces], scheme.tokens.index(scheme.roles["unk_token"]))
+    model = models.Unigram([*special, *pieces], scheme.tokens.index(scheme.roles["unk_token"]))
+    # The library rounds scores when it reads them; so the scores in memory are those of the file.
+    return Tokenizer.from_str(Tokenizer(model).to_str()).model

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import tracemalloc
 from collections import Counter
 from pathlib import Path
@@ -12,6 +14,7 @@ from transformers import AutoTokenizer
 
 import bmtools.vocab
 from bmtools.errors import BmtoolsError, DataError
+from bmtools.io.output import temporary_file
 from bmtools.vocab.build_vocab import DocumentSample, random_key
 from bmtools.vocab.settings import VocabularyConfig
 
@@ -42,6 +45,14 @@ def test_a_vocabulary_is_built_compared_and_extended_in_a_line_each(tmp_path: Pa
         bmtools.vocab.build_vocab(RECORDS, config, tmp_path / "tok")
     with pytest.raises(DataError, match="size: found 5000, but the text supports"):
         bmtools.vocab.build_vocab(RECORDS, VocabularyConfig(size=5_000))
+
+
+def test_a_vocabulary_is_built_without_torch(tmp_path: Path) -> None:
+    """Its import takes more memory and nearly as much time as training on 20 MB."""
+    code = ("import sys\nfrom bmtools.vocab import build_vocab\n"
+            f"build_vocab({RECORDS}, output=sys.argv[1], size=100, allow_fewer=True)\n"
+            "assert not {'torch', 'transformers'} & set(sys.modules)")
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "tok")], check=True)
 
 
 def sampled(texts: list[str], max_bytes: int, seed: int = 0) -> list[str]:
@@ -91,15 +102,16 @@ def test_every_document_has_the_same_chance() -> None:
     assert all(abs(found[text] - 500) < 4.5 * 19.4 for text in texts)
 
 
-def test_memory_is_bounded_by_the_sample() -> None:
+def test_memory_holds_no_documents() -> None:
     def texts() -> object:
         return ("x" * 10_000 + str(number) for number in range(3_000))
 
-    tracemalloc.start()
-    sample = DocumentSample(1_000_000, 0)
-    sample.add(texts())  # type: ignore[arg-type]
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    with temporary_file() as file:
+        tracemalloc.start()
+        sample = DocumentSample(10_000_000, 0, file)
+        sizes = sum(map(len, sample.add(texts())))  # type: ignore[arg-type]
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
     assert sample.total_bytes > 30_000_000
-    assert 900_000 < sample.sampled_bytes <= 1_000_000
-    assert peak < 3_000_000
+    assert 9_900_000 < sample.sampled_bytes == sizes <= 10_000_000
+    assert peak < 2_000_000

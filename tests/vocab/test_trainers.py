@@ -20,7 +20,7 @@ from bmtools.vocab.loading import load_tokenizer
 from bmtools.vocab.pretokens import SafeSplitter
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint, save_tokenizer
-from bmtools.vocab.trainers import SCHEMES, make_pipeline, train_tokenizer
+from bmtools.vocab.trainers import SCHEMES, make_pipeline, train_backend, train_tokenizer
 
 TYPES = ("wordpiece", "bpe", "unigram")
 WORDS = [f"{a}{b}{c}" for a in "bcdf" for b in "aeio" for c in "lmnr"]
@@ -189,7 +189,11 @@ TEMPLATES = {"bert": ("[CLS] A [SEP]", "[CLS] A [SEP] B [SEP]", [0, 0, 0, 1, 1])
 
 
 def learned(tokenizer_type: str, special_tokens: Any = None, **choices: Any) -> Any:
-    return train_tokenizer(ITALIAN_TEXTS + ["A B"] * 9, VocabularyConfig(
+    return learned_backend(tokenizer_type, special_tokens, **choices).loaded()
+
+
+def learned_backend(tokenizer_type: str, special_tokens: Any, **choices: Any) -> Any:
+    return train_backend(ITALIAN_TEXTS + ["A B"] * 9, VocabularyConfig(
         size=400, allow_fewer=True, tokenizer_type=tokenizer_type, special_tokens=special_tokens,
         **choices))
 
@@ -230,8 +234,14 @@ def shown(tokenizer: Any, *texts: str) -> str:
     ("unigram", "roberta"), ("unigram", "bert")])
 def test_what_is_saved_gives_the_same_ids_everywhere(
         tmp_path: Path, tokenizer_type: str, special_tokens: str, choices: dict[str, Any]) -> None:
-    tokenizer = learned(tokenizer_type, special_tokens, **choices)
+    made: Any = learned_backend(tokenizer_type, special_tokens, **choices)
+    tokenizer = made.loaded()
     save_tokenizer(tokenizer, tmp_path)
+    written = tmp_path / "written"
+    written.mkdir()
+    save_tokenizer(made, written)
+    assert [(path.name, path.read_bytes()) for path in sorted(written.iterdir())] == \
+        [(path.name, path.read_bytes()) for path in sorted(tmp_path.iterdir()) if path.is_file()]
     text = "Perche\u0301 l'artrosi RIDUCE la mobilità? 10 mg, \u03b1"
     expected = tokenizer(text, "B")
     assert fingerprint(load_tokenizer(tmp_path)) == fingerprint(tokenizer)
