@@ -72,6 +72,7 @@ def json_objects(names: Iterable[str], shape: type[Shape],
     """
     decode = msgspec.json.Decoder(shape).decode
     for name in names:
+        stem, source = source_stem(name), source_name(name)
         lines = ((number, line) for number, line in read_lines(name) if line.strip())
         first = list(islice(lines, 1))
         if first and _WHOLE.match(first[0][1]):
@@ -79,21 +80,21 @@ def json_objects(names: Iterable[str], shape: type[Shape],
             for _, line in chain(first, lines):
                 held.append(line)
                 size += len(line)
-                check_record_size(size, source_name(name))
+                check_record_size(size, source)
             found = whole_json("\n".join(held), name, "objects")
             for number, one in enumerate(found if isinstance(found, list) else [found], 1):
-                place = f"{source_name(name)} ({number})"
+                place = f"{source} ({number})"
                 with Tally(None, reject).rejecting():
-                    yield f"{source_stem(name)}:{number}", place, converted(one, shape, place)
+                    yield f"{stem}:{number}", place, converted(one, shape, place)
             continue
         for number, line in chain(first, lines):
-            place = f"{source_name(name)}:{number}"
+            place = f"{source}:{number}"
             try:
                 content = decode(line)
             except (msgspec.DecodeError, RecursionError) as error:
                 reject(RecordError(place, _fault(line, error), line))
                 continue
-            yield f"{source_stem(name)}:{number}", place, content
+            yield f"{stem}:{number}", place, content
 
 
 def _fault(line: str, error: Exception) -> str:
