@@ -46,6 +46,7 @@ from bmtools.io.failures import with_urls
 from bmtools.io.provenance.manifest import is_finished
 from bmtools.io.sources import STDIN, split_name
 from bmtools.io.system import STOPPED, Ended, handling_signals, interruption
+from bmtools.models.cards import CARDS
 from bmtools.models.sizes import SIZES
 from bmtools.recipes.phases import RunConfig
 from bmtools.recipes.settings import PHASE_FIELDS, PHASE_KINDS, RUN_FIELDS, RUN_KINDS
@@ -246,6 +247,8 @@ def _prepare_processes(_step: CommandStep, values: Values) -> None:
     if values["dry_run"] and world_size() > 1:
         raise click.UsageError("--dry-run: found several processes, expected one; --processes says "
                                "how many the run will have")
+    if values["device_kind"] and not values["dry_run"]:
+        raise click.UsageError("--device-kind: found it without --dry-run, expected both")
     if shard and processes == 1 and not is_launched():
         raise click.UsageError("--shard: found it with one process, expected --processes above 1")
     if values["dry_run"]:
@@ -273,7 +276,10 @@ def trains(*own: Decorator, without: Sequence[str] = (), **defaults: Any) -> Dec
                                                        "the processes (FSDP2)."),
             click.option("--dry-run", is_flag=True,
                          help="Check the settings, time some steps of each phase and print the "
-                              "plan, memory, tokens and hours as JSON; write nothing.")],
+                              "plan, memory, tokens and hours as JSON; write nothing."),
+            click.option("--device-kind", type=click.Choice([*CARDS]), metavar="NAME",
+                         help="Forecast the --dry-run for this card, which is not here: h100, "
+                              "a100-80gb, 4090, mi300x ...")],
                 _prepare_processes),
         takes_data, takes_rejects, click.option(
             "-o", "--output", type=OutputDirectory(), metavar="DIR"),
@@ -282,8 +288,8 @@ def trains(*own: Decorator, without: Sequence[str] = (), **defaults: Any) -> Dec
 
 def run_training(step: CommandStep, model: ModelInit, data: DataConfig, config: RunConfig,
                  output: Path, reject: Reject, resume: bool, processes: int, shard: bool,
-                 dry_run: bool, scored: Sequence[str], teacher: Path | None = None,
-                 ) -> None:
+                 dry_run: bool, device_kind: str, scored: Sequence[str],
+                 teacher: Path | None = None) -> None:
     """Check, launch and train, and print metrics, or the forecast of a dry run.
 
     A dry run has one process and no output to check.
@@ -324,7 +330,8 @@ def run_training(step: CommandStep, model: ModelInit, data: DataConfig, config: 
         if not dry_run:
             print_metrics(step, with_cards(lines(), plan.output, kept_directory(plan.output)))
             return
-        [line] = print_results(step, lines(partial(forecast, processes=processes)))
+        [line] = print_results(step, lines(partial(forecast, processes=processes,
+                                                   device_kind=device_kind)))
         for kind, start in (("notes", ""), ("warnings", "warning: ")):
             for text in line[kind]:
                 click.echo(f"bmtools: {start}{text}", err=True)

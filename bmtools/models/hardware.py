@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from torch import nn
 from bmtools.distributed import local_rank, world_size
 from bmtools.io.system import read_system, usable_cores, usable_memory_bytes
 from bmtools.models.architectures import build_model
+from bmtools.models.cards import find_peak
 from bmtools.models.device import check_device, refuse_device
 
 if TYPE_CHECKING:
@@ -24,52 +24,6 @@ _JOULES_PER_KWH = 3.6e6
 _ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
 _KNOWN_MODEL_TYPES = frozenset({"bert", "camembert", "megatron-bert", "modernbert", "roberta",
                                 "xlm-roberta", "xlm-roberta-xl"})
-
-
-@dataclass(frozen=True)
-class GpuSpec:
-    """Peak rates of a GPU by its data sheet: dense matrices, without structured sparsity.
-
-    Args:
-        half: TFLOP/s with bfloat16 or float16 inputs and sums in float32.
-        tf32: TFLOP/s with TensorFloat-32 inputs.
-        full: TFLOP/s with float32 inputs.
-        watts: power limit of the board.
-        bf16: whether it multiplies bfloat16 matrices; all multiply float16.
-    """
-
-    half: float
-    tf32: float
-    full: float
-    watts: int
-    bf16: bool = True
-
-
-# NVIDIA's data sheets of each product; where they print rates "with sparsity", half of those.
-# A10G: Amazon's variant, NVIDIA's data sheet of its own. RTX 3090: GA102 white paper, appendix A.
-# RTX 4090: Ada white paper, appendix A. Names are complete, as the driver reports them, so that
-# slices of a GPU (MIG) and mobile variants are unknown rather than wrong.
-_PEAKS = {
-    r"NVIDIA H200( SXM)?": GpuSpec(989.4, 494.7, 66.9, 700),
-    r"NVIDIA H200 NVL": GpuSpec(835.5, 417.5, 60.0, 600),
-    r"NVIDIA H100 80GB HBM3": GpuSpec(989.4, 494.7, 66.9, 700),
-    r"NVIDIA H100 PCIe": GpuSpec(756.0, 378.0, 51.2, 350),
-    r"NVIDIA H100 NVL": GpuSpec(835.5, 417.5, 60.0, 400),
-    r"(NVIDIA )?A100-SXM4-(40|80)GB": GpuSpec(312.0, 156.0, 19.5, 400),
-    r"(NVIDIA )?A100-PCIE-40GB": GpuSpec(312.0, 156.0, 19.5, 250),
-    r"NVIDIA A100 80GB PCIe": GpuSpec(312.0, 156.0, 19.5, 300),
-    r"(Tesla )?V100-SXM2-(16|32)GB": GpuSpec(125.0, 15.7, 15.7, 300, bf16=False),
-    r"(Tesla )?V100-PCIE-(16|32)GB": GpuSpec(112.0, 14.0, 14.0, 250, bf16=False),
-    r"(Tesla )?V100S-PCIE-32GB": GpuSpec(130.0, 16.4, 16.4, 250, bf16=False),
-    r"NVIDIA L4": GpuSpec(121.0, 60.0, 30.3, 72),
-    r"NVIDIA L40": GpuSpec(181.0, 90.5, 90.5, 300),
-    r"NVIDIA L40S": GpuSpec(362.0, 183.0, 91.6, 350),
-    r"NVIDIA A10": GpuSpec(125.0, 62.5, 31.2, 150),
-    r"NVIDIA A10G": GpuSpec(70.0, 35.0, 31.5, 300),
-    r"(Tesla|NVIDIA) T4": GpuSpec(65.0, 8.1, 8.1, 70, bf16=False),
-    r"(NVIDIA )?GeForce RTX 3090": GpuSpec(71.0, 35.6, 35.6, 350),
-    r"(NVIDIA )?GeForce RTX 4090": GpuSpec(165.2, 82.6, 82.6, 450),
-}
 
 
 @dataclass(frozen=True)
@@ -150,11 +104,6 @@ def describe_hardware(kind: str = "cpu") -> Hardware:
     name = " ".join(next(iter(names), "").split()) or platform.machine()
     return Hardware(kind, name, usable_cores(), usable_memory_bytes(),
                     not flags.isdisjoint({"avx512_bf16", "amx_bf16", "bf16"}))
-
-
-def find_peak(name: str) -> GpuSpec | None:
-    """Return the peak rates of a GPU by the name that its driver reports; None if unknown."""
-    return next((peak for known, peak in _PEAKS.items() if re.fullmatch(known, name)), None)
 
 
 def model_flop_utilisation(flops_per_second: float, device: Hardware,

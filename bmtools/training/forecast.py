@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +15,11 @@ import torch
 
 from bmtools.data.batches import ScheduledBatches
 from bmtools.data.phase_lengths import epoch_size
-from bmtools.errors import Reject, setting
+from bmtools.errors import BmtoolsError, Reject, setting
 from bmtools.io.provenance.manifest import is_finished, read_manifest
 from bmtools.lazy import imports_undone
-from bmtools.models.hardware import most_energy_kwh
+from bmtools.models.cards import CARDS, MFU
+from bmtools.models.hardware import Hardware, most_energy_kwh
 from bmtools.models.memory import GIB
 from bmtools.recipes.phases import Phase, Schedule
 from bmtools.records import JsonObject
@@ -34,10 +35,13 @@ _MIN_STEPS = 3
 # Share of the probe's time that one step may take; of a larger batch a part is timed.
 _STEP_SHARE = 0.2
 _DIGITS = 4
+_CARD_WARNING = ("a forecast for {}, which is not here: nothing was timed, and memory was measured "
+                 "on this machine; values are those at {}, {} and {} % of its peak, of which "
+                 "BERT-base reached the first on one H100; small models and batches reach less")
 
 
 def forecast(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject: Reject,
-             processes: int = 1) -> Iterator[JsonObject]:
+             processes: int = 1, device_kind: str = "") -> Iterator[JsonObject]:
     """Time some steps of each phase and yield a forecast of the whole run; nothing is kept.
 
     The steps are real but for their learning rate, which is 0. Records are tokenized to a
@@ -47,15 +51,18 @@ def forecast(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject
     Args:
         plan, initial, data, reject: as for `train`; the output is not touched.
         processes: that will share the work; this one takes the share of one of them.
+        device_kind: short name of a card that is not here. No step is timed; speed, hours and
+            energy are a list each, of one value for each share in `hardware.MFU`.
 
     Raises:
-        BmtoolsError: the run could not take its first step, or memory does not hold a single
+        BmtoolsError: the run could not take its first step, the card or the architecture is
+            unknown, or memory does not hold a single
             sequence.
     """
     with tempfile.TemporaryDirectory(prefix="bmtools-dry-run-") as directory:
         temporary = replace(plan, output=Path(directory) / "model", resume=False, overwrite=False)
         with prepare_run(temporary, initial, data, reject, processes) as run:
-            yield _Forecaster(plan, run, processes).forecast()
+            yield _Forecaster(plan, run, processes, device_kind).forecast()
 
 
 def run_to_end(plan: TrainingPlan, lines: Callable[..., Iterator[JsonObject]],
@@ -104,20 +111,27 @@ class _Forecaster:
         plan: of the run.
         run: prepared from the plan.
         processes: that will share the work.
+        device_kind: card that is not here, if it is not empty.
     """
 
-    def __init__(self, plan: TrainingPlan, run: Run, processes: int) -> None:
+    def __init__(self, plan: TrainingPlan, run: Run, processes: int, device_kind: str) -> None:
         self._plan = plan
         self._run = run
         self._processes = processes
-        self._speed = run.speed
+        self._card = CARDS[device_kind] if device_kind else None
+        self._speed, here = run.speed, run.speed.device
+        if card := self._card:
+            precision = plan.optimization.precision.replace("auto", "bf16" if card.bf16 else "fp16")
+            device = Hardware("cuda", card.kind, 1, card.gigabytes * 10**9, card.bf16, card.watts)
+            self._speed = replace(run.speed, device=device, precision=precision)
         device = self._speed.device
         self._memory_limit = device.memory_bytes / (processes if device.kind == "cpu" else 1)
         # At best: each process has a GPU, but those of a CPU share the cores that one alone used.
         self._speed_up = 1 if device.kind == "cpu" else processes
         set_status("measuring memory")
         self._memory = [StepMemory(plan, run.trainer, phase, run.packed, processes,
-                                   self._memory_limit) for phase in run.schedule.phases]
+                                   min(self._memory_limit, here.memory_bytes))
+                        for phase in run.schedule.phases]
 
     def forecast(self) -> JsonObject:
         """Measure each phase, unless its memory does not suffice."""
@@ -129,7 +143,9 @@ class _Forecaster:
         warnings = [f"{setting('precision')} {precision} is EMULATED here, which is slower than "
                     "float32"] * is_emulated
         warnings += [*self._memory_warnings(), *run.schedule.unfinished_warmups()]
-        if self._processes > 1:
+        if self._card:
+            warnings.append(_CARD_WARNING.format(device.name, *[round(100 * one) for one in MFU]))
+        elif self._processes > 1:
             times = f"{self._speed_up} times " * (self._speed_up > 1)
             warnings.append(
                 "tokens a second are those of one process alone; hours and energy assume that the "
@@ -143,8 +159,11 @@ class _Forecaster:
             "precision": precision,
             "parameters": run.trainer.objective.model.num_parameters(),
             "processes": self._processes, "phases": phases,
-            **{name: _sum([phase[name] for phase in phases]) for name in ("hours", "kwh")},
-            "warnings": warnings, "notes": [note for note in run.notes if note not in warnings]}
+            **{name: [*map(_sum, zip(*(phase[name] for phase in phases), strict=True))]
+               if self._card else _sum([phase[name] for phase in phases])
+               for name in ("hours", "kwh")},
+            "warnings": warnings,
+            "notes": [note for note in run.notes if note not in warnings and not self._card]}
 
     def _forecast_phase(self, number: int) -> JsonObject:
         run, phase = self._run, self._run.schedule.phases[number]
@@ -154,20 +173,31 @@ class _Forecaster:
                                             run.trainer.settings.seed)
         tokens = round(sequences * tokens_per_sequence)
         run.enter(run.schedule.phase_step(sum(run.schedule.steps_per_phase[:number])))
-        rate = self._measure_speed(phase, self._memory[number])
+        flops = self._speed.flops_per_token[number]
+        if self._card and flops is None:
+            raise BmtoolsError(f"{setting('device_kind')}: the operations of this architecture are "
+                               "not known; make the dry run on such a card instead")
+        rates = self._card.rates(
+            flops, phase.batch.batch_size * tokens_per_sequence,
+            run.trainer.objective.model.num_parameters(), self._processes, self._speed.precision) \
+            if self._card and flops else [self._measure_speed(phase, self._memory[number])]
         every = self._plan.pretraining.replay_steps
         replayed = 1 / every if every and REPLAY in run.datasets.auxiliary else 0
-        seconds = tokens * (1 + replayed) / rate
+        seconds = [tokens * (1 + replayed) / rate for rate in rates]
+        board = replace(self._speed.device, count=1)
+        values: JsonObject = {
+            "tokens_per_second": [round(rate) for rate in rates],
+            "model_flop_utilisation": [_rounded(self._speed.utilisation(number, rate))
+                                       for rate in rates],
+            "hours": [_rounded(one / self._speed_up / 3600) for one in seconds],
+            "kwh": [_rounded(most_energy_kwh(board, one)) for one in seconds]}
         size = self._micro_batch_size(phase)
         return {
             "name": phase.name, "steps": steps, "tokens": tokens,
             "max_length": phase.batch.max_length, "batch_size": phase.batch.batch_size,
             "layout": "packed" if run.packed else "padded", "micro_batch_size": size,
             "memory_gib": _rounded(self._memory[number].total_bytes(size) / GIB),
-            "tokens_per_second": round(rate),
-            "model_flop_utilisation": _rounded(self._speed.utilisation(number, rate)),
-            "hours": _rounded(seconds / self._speed_up / 3600),
-            "kwh": _rounded(most_energy_kwh(replace(self._speed.device, count=1), seconds))}
+            **(values if self._card else {name: one for name, [one] in values.items()})}
 
     def _measure_speed(self, phase: Phase, memory: StepMemory) -> float:
         """Return the median of tokens a second in a phase, over some seconds.
@@ -225,7 +255,7 @@ class _Forecaster:
                        f"fit, see {setting('micro_batch_size')} and {setting('memory_gib')}")
 
 
-def _sum(values: list[float | None]) -> float | None:
+def _sum(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return _rounded(sum(known)) if len(known) == len(values) else None
 

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
+from transformers import BertConfig
 
 from bmtools.models.architectures import build_config, build_model
+from bmtools.models.cards import CARDS, MFU, find_peak
 from bmtools.models.hardware import (
     Hardware,
     describe_hardware,
-    find_peak,
     model_flop_utilisation,
     most_energy_kwh,
     prepare_cuda,
@@ -142,3 +143,40 @@ def test_cuda_finds_its_settings_in_the_environment(unset: pytest.MonkeyPatch) -
     assert "CUBLAS_WORKSPACE_CONFIG" not in os.environ
     prepare_cuda(deterministic=True)
     assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+
+
+@pytest.mark.parametrize(("tokens", "length", "measured"), [(32000, 512, 347_000),
+                                                          (32000, 128, 360_000)])
+def test_a_forecast_for_an_h100_is_near_what_one_reached(tokens: int, length: int,
+                                                         measured: int) -> None:
+    """docs/performance.md, "On a GPU": BERT-base at 20 % of the peak."""
+    flops = training_flops_per_token(BertConfig(), length, 0.15)
+    assert flops
+    rates = CARDS["h100"].rates(flops, tokens, 110_000_000, 1, "bf16")
+    assert rates[0] == pytest.approx(measured, rel=0.05)
+    assert rates == sorted(rates) and len(rates) == len(MFU)
+
+
+def test_gradients_of_many_cards_pass_the_slower_link() -> None:
+    """Worked by hand: 1e9 weights, 4 GB of gradients, 1e12 operations a card at 20 %."""
+    h100 = CARDS["h100"]
+    update = 28e9 / 3350e9
+    for cards, link in ((1, 450.0), (8, 450.0), (64, 50.0)):
+        reduction = 2 * (cards - 1) / cards * 4 / link
+        passes = 100_000 * 1e9 / 989.4e12
+        rates = h100.rates(1e9, 100_000 * cards, 10**9, cards, "bf16")
+        assert rates == pytest.approx([
+            100_000 / (passes / 0.20 + reduction + update),
+            100_000 / (passes / 0.25 + reduction + update),
+            100_000 / (max(passes / 0.45, reduction) + update)])
+    assert CARDS["l4"].rates(1e9, 1e6, 10**9, 64, "bf16")[0] < h100.rates(
+        1e9, 1e6, 10**9, 64, "bf16")[0]
+
+
+def test_the_table_has_plausible_cards() -> None:
+    for kind, card in CARDS.items():
+        assert find_peak(kind) is card and kind == kind.lower()
+        assert card.half > card.tf32 >= card.full or not card.bf16 or card.tf32 == card.full
+        assert 2 < card.half / card.watts * 10 < 60 and 16 <= card.gigabytes <= 192
+        assert card.link in (32, 64, 128, 300, 600, 896, 900, 1800)
+    assert len(CARDS) == 31

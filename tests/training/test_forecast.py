@@ -41,11 +41,12 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def look(corpus: Path, vocabulary: Path, tmp_path: Path) -> Callable[..., JsonObject]:
     """Look at phases of a small model: `look(phase, memory_gib=1.0)`."""
 
-    def call(*phases: Phase, processes: int = 1, replay: int = 0, **loop: Any) -> JsonObject:
+    def call(*phases: Phase, processes: int = 1, replay: int = 0, card: str = "",
+             **loop: Any) -> JsonObject:
         plan = plan_of(tmp_path / "m", phases, replay, **loop)
         data = DataConfig({"text": (str(corpus),)}, {"replay": (str(corpus),)} if replay else {})
         [line] = pretrain_lines(plan, ModelInit(None, "bert-2x64", vocabulary), data, refuse,
-                                partial(forecast, processes=processes))
+                                partial(forecast, processes=processes, device_kind=card))
         return line
 
     return call
@@ -199,3 +200,36 @@ def test_the_commands_print_a_line_and_write_nothing(
         assert (refused.code, refused.out) == (2, "")
         assert "found unknown key 'dropuot', did you mean 'dropout'?" in refused.err
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_card_that_is_not_here_has_bounds(look: Callable[..., JsonObject],
+                                            toy_phase: Callable[..., Phase]) -> None:
+    """Speed, hours and energy of three shares of its peak; nothing is timed, memory is its own."""
+    found = look(toy_phase(200, BatchConfig(32, 64)), toy_phase(100, BatchConfig(32, 64), "b"),
+                 processes=4, card="h100")
+    assert found["device"] == {"name": "h100", "kind": "cuda", "count": 1, "memory_gib": 74.51,
+                               "bf16": True}
+    assert found["precision"] == "bf16" and found["notes"] == []
+    for phase in found["phases"]:
+        assert phase["micro_batch_size"] == 16
+        for hours, kwh, rate in zip(phase["hours"], phase["kwh"], phase["tokens_per_second"],
+                                    strict=True):
+            assert hours == pytest.approx(phase["tokens"] / rate / 4 / 3600, rel=0.01)
+            assert kwh == pytest.approx(0.7 * 4 * hours, rel=0.01)
+    assert found["hours"] == pytest.approx([
+        sum(column) for column in zip(*(phase["hours"] for phase in found["phases"]),
+                                      strict=True)], rel=0.001)
+    [warning] = found["warnings"]
+    assert warning.startswith("a forecast for h100, which is not here: nothing was timed")
+    assert "20, 25 and 45 % of its peak" in warning
+    assert look(toy_phase(2), card="t4")["precision"] == "fp16"
+
+
+def test_a_card_needs_a_dry_run(run: Callable[..., Any], corpus: Path, vocabulary: Path,
+                                tmp_path: Path) -> None:
+    arguments = ("pretrain", corpus, "--architecture", "bert-1x64", "--tokenizer", vocabulary,
+                 "--steps", 2, "--device-kind")
+    refused = run(*arguments, "h100", "-o", tmp_path / "m")
+    assert refused.code == 2 and "--device-kind: found it without --dry-run" in refused.err
+    unknown = run(*arguments, "h1000", "--dry-run")
+    assert unknown.code == 2 and "'h100'" in unknown.err
