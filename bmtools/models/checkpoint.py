@@ -20,7 +20,7 @@ from bmtools.models.checkpoint_files import check_checkpoint, check_for_inferenc
 from bmtools.models.exported.formats import Exported, read_exported
 from bmtools.models.inference_files import read_inference_model, read_model_config, require_finite
 from bmtools.models.model_files import weight_names
-from bmtools.models.precision import FLOAT32_ONLY
+from bmtools.models.precision import FLOAT32_ONLY, HALF_PRECISIONS
 from bmtools.records import JsonObject
 from bmtools.status import set_status
 from bmtools.vocab.loading import load_tokenizer, read_inference_tokenizer
@@ -188,7 +188,7 @@ def autocast_dtype(checkpoint: Checkpoint, precision: str) -> torch.dtype | None
         raise BmtoolsError(
             f"{setting('precision')}: found {precision}, but {checkpoint.path} was exported in "
             f"{exported.precision}; leave {setting('precision')} out")
-    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision)
+    dtype = HALF_PRECISIONS.get(precision)
     if dtype and checkpoint.model.config.model_type in FLOAT32_ONLY:
         raise BmtoolsError(f"{setting('precision')}: found {precision}, which transformers cannot "
                            f"compute {checkpoint.path} (deberta) in; expected float32")

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 FLOAT32_ONLY = frozenset({"deberta"})
 """Types of models that transformers cannot compute in half precision."""
+HALF_PRECISIONS = {"bf16": torch.bfloat16, "fp16": torch.float16}
+"""Data types of autocast by precision."""
 # Narrower models spend most of their time on other things than products: with AMX, steps of 400 to
 # 2,000 tokens through two layers were 1.05 to 1.24 times as fast in bf16 at a width of 128, and
 # 1.16 to 1.51 times at 256, by processor time.

@@ -29,7 +29,7 @@ from bmtools.models.mlm import (
 )
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.models.packed import prepare_packed
-from bmtools.models.precision import FLOAT32_ONLY
+from bmtools.models.precision import FLOAT32_ONLY, HALF_PRECISIONS
 from bmtools.recipes.settings import DistillationConfig
 from bmtools.records import JsonObject
 from bmtools.training.forecast import run_to_end
@@ -61,7 +61,6 @@ _CACHED_ON_CPU = 2**18
 _CACHED_ON_GPU = 2**27
 # A logarithm of 0 would give no number; less than this is no number of float32.
 _LEAST_LOG = -87.0
-_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def distill(data: Data, output: str | Path, *, teacher: str | Path,
@@ -128,7 +127,7 @@ def distill_lines(plan: TrainingPlan, student: ModelInit, teacher: Path, data: D
                         device: torch.device) -> PhasedObjective:
         assert plan.distillation is not None
         dtype = None if taught.model.config.model_type in FLOAT32_ONLY \
-            else _DTYPES.get(plan.optimization.precision)
+            else HALF_PRECISIONS.get(plan.optimization.precision)
         if plan.layout == "packed":
             prepare_packed(taught.model)
         source = Teacher(taught.model.to(device), dtype)  # type: ignore[arg-type]

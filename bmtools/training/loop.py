@@ -20,10 +20,12 @@ from torch.distributed.tensor import DTensor
 from bmtools.data.batches import Batches, Prefetcher, RankBatch
 from bmtools.errors import BmtoolsError, setting
 from bmtools.models.memory import HeapTrimmer
+from bmtools.models.precision import HALF_PRECISIONS
 from bmtools.training.distributed import is_sharded, shard, share_after
 from bmtools.training.layers import encoder_layers
 from bmtools.training.metrics import DivergedError, Figures, StepResult
 from bmtools.training.optimizers import make_optimizer, parameter_groups
+from bmtools.training.working_weights import WorkingWeights
 
 if TYPE_CHECKING:
     from bmtools.recipes.settings import OptimizationConfig
@@ -96,6 +98,8 @@ class Trainer:
             self.optimizer = accelerator.prepare_optimizer(optimizer)
         else:
             self._module, self.optimizer = accelerator.prepare(objective, optimizer)
+        dtype = HALF_PRECISIONS.get(accelerator.mixed_precision)
+        self._working = WorkingWeights(objective, dtype) if dtype and not self._sharded else None
         # Where memory is allocated by shape, or code is compiled for it.
         self._pads = settings.compile or accelerator.device.type == "cuda"
         if settings.compile:
@@ -222,6 +226,8 @@ class Trainer:
         around_passes = self._hooks.around_passes or contextlib.nullcontext
         sums = []
         with around_passes(2 * number):
+            if self._working:
+                self._working.update()
             for offset, batch in enumerate(batches):
                 # Gradients are averaged over processes, so each process scales its sums up.
                 weights = {name: term.weight * processes / max(counts[offset][term.per], 1)
@@ -239,13 +245,20 @@ class Trainer:
                         share_after(self._module, is_last, len(batch.micro_batches))
                     elif not is_last:
                         synced = self.accelerator.no_sync(self._module)
-                    with synced, self.accelerator.autocast():
+                    with synced, self.passes():
                         outputs = self._module(**inputs)
                         self.accelerator.backward(sum(weights[name] * outputs[name]
                                                       for name in terms))
                     total += torch.stack([outputs[name].detach().float() for name in names])
                 sums.append(total)
         return sums
+
+    @contextmanager
+    def passes(self) -> Iterator[None]:
+        """Compute a forward and a backward pass inside in the precision of the run."""
+        working = self._working.in_place() if self._working else contextlib.nullcontext()
+        with working, self.accelerator.autocast():
+            yield
 
     def _reduced(self, sums: Tensor, norm: Tensor) -> Tensor:
         """Add up sums and requests to stop over processes; the norm of the gradients is last."""

@@ -208,12 +208,12 @@ def measure_activations(trainer: Trainer, phase: Phase, packed: bool, sequences:
             inputs = full_sequences(phase, packed, sequences, objective.model.config.vocab_size)
             objective.train()
             objective.switch(phase.objective.objective)
-            with trainer.accelerator.autocast():
+            with trainer.passes():
                 sums = objective(**{name: value if name == "lengths" else value.to(device)
                                     for name, value in inputs.items()})
                 loss = sum(term.weight * sums[name]
                            for name, term in objective.loss_terms.items())
-            loss.backward()
+                loss.backward()
     finally:
         objective.zero_grad(set_to_none=True)
     return tracker.peak
