@@ -97,10 +97,11 @@ class _Citation:
 
 def _records(citation: _Citation, titles: bool, other_abstracts: bool,
              counts: Counter[str]) -> Iterator[Record]:
-    meta = _meta(citation)
+    text, about = _abstract(citation.article_parts.get("Abstract"))
+    makes_records = text or titles or "OtherAbstract" in citation.parts
+    meta = _meta(citation) if makes_records else {}
     title = _title(plain(citation.article_parts.get("ArticleTitle")), meta.get("languages", ()))
     title = title or meta.get("book", "")
-    text, about = _abstract(citation.article_parts.get("Abstract"))
     if text:
         own_title = {"title": title} if title else {}
         yield Record(id=citation.pmid, **own_title, text=text, lang=_ENGLISH, meta=meta | about,
