@@ -75,7 +75,7 @@ TRAINING_FILES = "Records, or directories of shards made by tokenize; none or - 
 OPTIONS = {"steps", "tokens", "epochs", "max_length", "batch_size", "layout", "objective",
            "masking", "mask_rate", "learning_rate", "micro_batch_size", "memory_gib",
            "device", "precision", "seed", "save_steps", "keep_steps", "eval_steps",
-           "budget"}
+           "budget", "skip_spikes"}
 """Settings that have an option; `--set` gives the others."""
 
 

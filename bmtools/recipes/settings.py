@@ -190,8 +190,9 @@ class RegularizationConfig(Settings, title="Regularization towards the initial w
              "the squared distance is added to the loss; 0 for none.")
 
 
-class PretrainingConfig(Settings, title="Replay, adversarial training and new weights"):
-    """Replay of an earlier corpus, adversarial training on word embeddings, and new weights.
+class PretrainingConfig(Settings,
+                         title="Replay, adversarial training, new weights and skipped updates"):
+    """Replay of an earlier corpus, adversarial training, new weights, and skipped updates.
 
     Replay: Buonocore et al. 2023 (BioBIT), whose notebook sums the gradients of both batches.
     Adversary: the code of Liu et al. 2020 (ALUM) has a weight of 10, a noise of 1e-5 and a step of
@@ -202,6 +203,10 @@ class PretrainingConfig(Settings, title="Replay, adversarial training and new we
         "sinusoid", "How learned positions of a new model start: as sinusoid (Vaswani et al. "
                     "2017), which lets small models learn sooner, or random, as in BERT and "
                     "RoBERTa.")
+    skip_spikes: float = option(
+        0.0, "Skip an update if its loss or gradient norm is this number of standard deviations "
+             "above the mean of the last 128 steps (64 at least) of its phase; 0: never. Skipped "
+             "steps are reported. OLMo 2 (2025, arXiv 2501.00656) uses 6.")
     replay_steps: int = option(0, "Steps between updates that also learn from a batch of the "
                                   "replayed text; 0 for none.")
     adversarial: float = option(

@@ -150,6 +150,7 @@ class Checkpointer:
         accelerator = self.trainer.accelerator
         scaler = accelerator.scaler
         self.progress.scaler = scaler.state_dict() if scaler else {}
+        self.progress.recent = [one.tolist() for one in self.trainer.recent]
         save_state(runs_directory(self.plan.output), self.progress, self.trainer.objective,
                    self.trainer.optimizer, self.initial.tokenizer, self._manifest(),
                    self.plan.reporting.save_total_limit, accelerator.is_main_process)

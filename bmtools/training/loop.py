@@ -36,6 +36,9 @@ _logger = logging.getLogger(__name__)
 _VERSIONS = 64
 # 2**64 divided by the golden ratio, an odd number: puts the passes of other seeds far away.
 _SPREAD = 0x9E37_79B9_7F4A_7C15
+# Steps that a spike is compared with, and how many of them there must be.
+_RECENT = 128
+_LEAST_RECENT = 64
 
 
 @dataclass(frozen=True)
@@ -46,11 +49,13 @@ class LoopHooks:
         lr_scales: factor of the learning rate by weight name; 1 where absent.
         adjust_gradients: called with the loss scale once gradients are complete, before clipping.
         around_passes: context manager around the forward and backward passes, by step number.
+        skip_spikes: deviations from the mean beyond which an update is skipped; 0 skips none.
     """
 
     lr_scales: Mapping[str, float] = field(default_factory=dict)
     adjust_gradients: Callable[[float], None] | None = None
     around_passes: Callable[[int], AbstractContextManager[None]] | None = None
+    skip_spikes: float = 0.0
 
 
 class Trainer:
@@ -63,6 +68,10 @@ class Trainer:
         settings: of the optimizer and of memory.
         accelerator: made by `make_accelerator`.
         hooks: additions of the run.
+
+    Attributes:
+        losses: of the last step whose figures were read.
+        recent: loss and gradient norm of the last steps, (2,) each, if spikes are skipped.
     """
 
     def __init__(self, objective: Objective, steps: int, learning_rate: Callable[[int], float],
@@ -76,6 +85,7 @@ class Trainer:
         self._hooks = hooks or LoopHooks()
         self._stop = self._agreed_to_stop = False
         self.losses: dict[str, float] = {}
+        self.recent: list[Tensor] = []
         self._heap_trimmer = HeapTrimmer()
         self._sharded = is_sharded(accelerator)
         model = objective.model
@@ -166,18 +176,23 @@ class Trainer:
         if isinstance(norm, DTensor):
             norm = norm.full_tensor()
         computed = [self._reduced(one, norm) for one in sums]
+        spike = self._is_spike(computed[0], counts[0])
+        computed = [torch.cat([one, spike.to(one).reshape(1)]) for one in computed]
         results = [
             StepResult(number + 1, self._figures(number, numbers, own), learning_rate, own,
                        self._agreed_to_stop, one.following)
             for numbers, own, one in zip(computed, counts, batches, strict=True)]
         if self._skips_on_device:
             finite = torch.isfinite(torch.stack(computed)).all()
-            self.optimizer.optimizer.found_inf = finite.logical_not().float()
+            self.optimizer.optimizer.found_inf = (finite.logical_not() | spike).float()
         else:
             for one in results:
                 one.figures()
             results = [replace(one, stop=self._agreed_to_stop) for one in results]
-        self.optimizer.step()
+        if self._skips_on_device or not spike:
+            self.optimizer.step()
+        elif self.accelerator.scaler:
+            self.accelerator.scaler.update()
         self.optimizer.zero_grad()
         if self.accelerator.device.type == "cpu":
             self._heap_trimmer.trim()
@@ -266,6 +281,30 @@ class Trainer:
         total = self.accelerator.reduce(torch.cat([sums, flag]), "sum")
         return torch.cat([total, norm.detach().to(total).reshape(1)])
 
+    def _is_spike(self, computed: Tensor, counts: Mapping[str, int]) -> Tensor:
+        """Return whether to skip an update, () bool on the device, and remember its figures.
+
+        Skipped steps are remembered too, so a loss that stays high is soon trained on again. All
+        processes have the same sums and the same norm, so they agree.
+
+        Source: Team OLMo 2025 (OLMo 2), whose optimizer skips a loss or norm beyond 6 deviations of
+        128 steps. It also skips steps far below the mean; here they are trained on.
+        """
+        spike = torch.zeros((), dtype=torch.bool, device=computed.device)
+        if not self._hooks.skip_spikes:
+            return spike
+        terms = self.objective.loss_terms.values()
+        loss = torch.stack([term.weight / max(counts[term.per], 1) * value
+                            for term, value in zip(terms, computed, strict=False)]).sum()
+        figures = torch.stack([loss, computed[-1]])
+        if self.accelerator.scaler and not figures.isfinite().all():
+            return spike  # the scaler skips this update
+        if len(self.recent) >= _LEAST_RECENT:
+            deviation, mean = torch.std_mean(torch.stack(self.recent), dim=0)
+            spike = (figures > mean + self._hooks.skip_spikes * deviation).any()
+        self.recent = [*self.recent[1 - _RECENT:], figures]
+        return spike
+
     def _figures(self, number: int, computed: Tensor,
                  counts: Mapping[str, int]) -> Callable[[], Figures]:
         """Begin to copy what `_reduced` returns; return the function that waits and reads it."""
@@ -280,7 +319,7 @@ class Trainer:
         def read() -> Figures:
             if event:
                 event.synchronize()
-            *total, stop, norm = copied.tolist()
+            *total, stop, norm, skipped = copied.tolist()
             means = {name: value / max(counts[per[name]], 1)
                      for name, value in zip(per, total, strict=True)}
             loss = sum(term.weight * means[name] for name, term in terms.items())
@@ -293,7 +332,7 @@ class Trainer:
                 means.pop(next(iter(terms)))
             self._agreed_to_stop = stop > 0
             self.losses = {"loss": loss, **means}
-            return Figures(self.losses, norm)
+            return Figures(self.losses, norm, skipped > 0)
 
         return read
 

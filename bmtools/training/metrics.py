@@ -33,10 +33,12 @@ class Figures:
         losses: means in nats: `loss`, the weighted sum that was minimised, then its terms and
             other metrics.
         gradient_norm: before clipping; 0 where the loss scaler of fp16 skipped the update.
+        skipped: the update was skipped because of a spike.
     """
 
     losses: dict[str, float]
     gradient_norm: float = 0.0
+    skipped: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ class Progress:
         stream: version of the order of samples.
         positions: where the run enters the text and that to replay, by corpus; plain values.
         energy: figures of all sessions, as `meter.current` has them.
+        recent: loss and gradient norm of the last steps of a phase; empty if no spikes are skipped.
     """
 
     identity: Mapping[str, object]
@@ -97,6 +100,7 @@ class Progress:
     stream: int = STREAM
     positions: JsonObject = field(default_factory=dict)
     energy: JsonObject = field(default_factory=dict)
+    recent: list[list[float]] = field(default_factory=list)
 
     def position(self, corpus: str) -> StreamPosition | None:
         """Return where the run enters a corpus; None for the beginning."""
@@ -161,6 +165,12 @@ class Reporter:
         self._reported = progress.tokens_seen, progress.wall_seconds
         self._began = progress.step, progress.wall_seconds
         self._last: StepResult | None = None
+        self._skipped: list[JsonObject] = []
+
+    def skipped(self) -> list[JsonObject]:
+        """Return a line and a note for each skipped update since the last call."""
+        lines, self._skipped = self._skipped, []
+        return lines
 
     def settle(self) -> None:
         """Add the last step to the sums, which waits for the device."""
@@ -173,6 +183,14 @@ class Reporter:
             values |= {"replayed": 1, "replay_loss": step.replayed.losses["loss"]}
         for name, value in values.items():
             pending[name] = pending.get(name, 0) + value
+        if found.skipped:
+            loss, norm = found.losses["loss"], found.gradient_norm
+            line: JsonObject = {"step": step.number, "skipped": {
+                "loss": round(loss, _DIGITS), "gradient_norm": round(norm, _DIGITS)}}
+            self._progress.metrics.append(line)
+            self._skipped += [line, {
+                "note": f"skipped the update of step {step.number}: its loss {loss:.4g} or its "
+                        f"gradient norm {norm:.4g} is far above the steps before it"}]
 
     def account(self, step: StepResult, phase_step: PhaseStep) -> JsonObject | None:
         """Take a step; return a line at a phase's end and every few steps.

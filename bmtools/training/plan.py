@@ -53,10 +53,11 @@ DISTILLATION_WARMUP = 0.05
 """Warm-up ratio of distillation where no phases file gives one."""
 CONTINUED_LEARNING_RATE = 1e-4
 """Learning rate of a checkpoint without recipe or phases file; Devlin et al. 2019, section A.2."""
-# Settings that may change when a run is resumed: how the work is cut up, and names of files whose
-# content is compared instead.
+# Settings that may change when a run is resumed: how the work is cut up, names of files whose
+# content is compared instead, and what to do about a spike that ended the session before.
 _FREE = ("micro_batch_size", "memory_gib", "activation_checkpointing", "compile", "device",
-         "model", "tokenizer", "teacher", "student", "terms")
+         "model", "tokenizer", "teacher", "student", "terms",
+         "skip_spikes")
 # Those of them that change the rounding of sums, which a deterministic run must not.
 _ROUNDING = ("micro_batch_size", "compile")
 

@@ -53,7 +53,8 @@ def make_hooks(plan: TrainingPlan, model: PreTrainedModel, state: Path | None,
                 with new_file(path) as stream:
                     stream.write(save({name: weight.contiguous()
                                        for name, weight in initial.items()}))
-    return hooks_towards(initial, settings, model, plan.optimization.seed)
+    return replace(hooks_towards(initial, settings, model, plan.optimization.seed),
+                   skip_spikes=plan.pretraining.skip_spikes)
 
 
 def hooks_towards(initial: Mapping[str, Tensor], settings: RegularizationConfig,

@@ -255,6 +255,9 @@ class Run:
             restore_optimizer(state, self._objective, trainer.optimizer)
             if self.accelerator.scaler and self._progress.scaler:
                 self.accelerator.scaler.load_state_dict(self._progress.scaler)
+            if plan.pretraining.skip_spikes:
+                trainer.recent = [torch.tensor(one, device=self.accelerator.device)
+                                  for one in self._progress.recent]
         return trainer
 
     def _collator(self, corpora: Mapping[str, Corpus]) -> Collator:
@@ -292,14 +295,18 @@ class Run:
                 progress.wall_seconds = time.monotonic() - self._began
                 line = reporter.account(step, self._phase_step)
                 self._set_status()
+                yield from reporter.skipped()
                 if line:
                     yield line
+                if self._phase_step.is_last:
+                    self.trainer.recent = []  # the next phase may have other losses
                 yield from self._save(step.number, reporter)
                 if time.monotonic() >= deadline:
                     self.trainer.request_stop()
                 if step.stop and step.number < self.schedule.steps:
                     set_status("saving a state")
                     reporter.settle()
+                    yield from reporter.skipped()
                     self._checkpointer.save(self._positions)
                     yield {"stopped": step.number, "of": self.schedule.steps,
                            "state": str(runs_directory(self._plan.output)),

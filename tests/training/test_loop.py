@@ -14,6 +14,7 @@ from accelerate import Accelerator
 from bmtools.errors import BmtoolsError
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.settings import OptimizationConfig
+from bmtools.training import loop
 from bmtools.training.loop import LoopHooks, Trainer, dropout_seed, set_dropout
 from bmtools.training.metrics import DivergedError
 from bmtools.training.objectives import MaskedObjective
@@ -165,3 +166,51 @@ def test_an_update_that_is_not_finite_is_skipped_where_figures_are_read_late(
     with pytest.raises(DivergedError, match="step 1: the norm of the gradients is nan"):
         next(steps)
     assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
+
+
+class Poisoned:
+    """Batches of which one has random tokens, as a damaged shard would give."""
+
+    def __init__(self, batches: Any, number: int) -> None:
+        self._batches, self._number = batches, number
+
+    def batch(self, number: int, rank: int, world_size: int) -> Any:
+        batch = self._batches.batch(number, rank, world_size)
+        if number == self._number:
+            rng = torch.Generator().manual_seed(1)
+            for one in batch.micro_batches:
+                for name in ("input_ids", "labels"):
+                    noise = torch.randint(5, 60, one[name].shape, generator=rng)
+                    one[name] = one[name].where(one[name] < 5, noise)
+        return batch
+
+
+@pytest.mark.parametrize(("kind", "size"), [(Trainer, 0), (Trainer, 2), (WaitsForNothing, 2)])
+def test_an_update_from_random_tokens_is_skipped(
+        model: Any, toy: Any, toy_phase: Any, monkeypatch: pytest.MonkeyPatch, kind: Any,
+        size: int) -> None:
+    monkeypatch.setattr(loop, "_LEAST_RECENT", 20)
+    number, found = 40, []
+    for deviations in (0.0, 4.0):
+        trained = copy.deepcopy(model)
+        trainer = kind(MaskedObjective(trained), 50, lambda _number: 3e-3, SETTINGS,
+                       Accelerator(cpu=True), LoopHooks(skip_spikes=deviations))
+        batches: Any = Poisoned(toy.batches(TEXTS, toy_phase(steps=50), micro_batch_size=size),
+                                number)
+        steps, states = [], []
+        for step in trainer.run(batches):
+            steps.append(step)
+            states.append(copy.deepcopy(trained.state_dict()))
+        found.append(([step.figures() for step in steps], states))
+    (plain, changed), (figures, kept) = found
+    losses = [one.losses["loss"] for one in figures]
+    assert losses[number] > 1.5 * max(losses[number - 20:number])
+    assert [one.skipped for one in figures] == [one == number for one in range(50)]
+    assert plain[:number] == figures[:number]
+    assert same(kept[number - 1], kept[number]) and not same(kept[number], kept[number + 1])
+    assert not same(changed[number - 1], changed[number])
+    assert len(trainer.recent) == 50
+
+
+def same(one: Any, other: Any) -> bool:
+    return all(torch.equal(other[name], weight) for name, weight in one.items())

@@ -37,6 +37,20 @@ def two_phases(make: Callable[..., Phase]) -> Schedule:
     return Schedule([make(name="a"), make(name="b")], [5, 4])
 
 
+def test_a_skipped_update_is_reported_once() -> None:
+    progress = Progress({})
+    reporter = Reporter(progress, 50, 9, SPEED)
+    reporter.account(StepResult(7, lambda: Figures({"loss": 9.0}, 3.0, skipped=True), 1e-3,
+                                {"tokens": 50}), Schedule([Phase("a")], [9]).phase_step(6))
+    reporter.settle()
+    line, note = reporter.skipped()
+    assert progress.metrics == [line] == [{"step": 7,
+                                           "skipped": {"loss": 9.0, "gradient_norm": 3.0}}]
+    assert note == {"note": "skipped the update of step 7: its loss 9 or its gradient norm 3 is "
+                            "far above the steps before it"}
+    assert not reporter.skipped()
+
+
 def test_means_are_of_the_steps_since_the_last_line(toy_phase: Callable[..., Phase]) -> None:
     """Every three steps, and where a phase ends."""
     schedule = two_phases(toy_phase)

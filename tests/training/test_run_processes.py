@@ -371,6 +371,31 @@ def test_every_way_to_train_resumes_to_the_bit(start: Start, data: Path, tmp_pat
     same_run(tmp_path / "out", tmp_path / "whole")
 
 
+SKIPS_SOON = """
+import bmtools.training.loop as loop
+loop._LEAST_RECENT = 3
+"""
+
+
+def test_skipped_updates_are_the_same_after_a_kill_and_in_two_processes(
+        start: Start, data: Path, tmp_path: Path) -> None:
+    """A bound so low that some of 24 updates are skipped, before and after the kill."""
+    given = ["--steps", 24, *SIZES, "--save-steps", 1, "--skip-spikes", 0.01,
+             "--set", "logging_steps=1", "--precision", "no"]
+    whole = start("whole", *given, hook=SKIPS_SOON).succeed()
+    killed = start("out", *given, hook=SKIPS_SOON + dies_at(14))
+    assert killed.wait() == [-signal.SIGKILL]
+    start("out", *given, "--resume", hook=SKIPS_SOON).succeed()
+    assert metrics(tmp_path / "out") == metrics(tmp_path / "whole")
+    assert (tmp_path / "out/model.safetensors").read_bytes() == \
+        (tmp_path / "whole/model.safetensors").read_bytes()
+    skipped = [line["step"] for line in metrics(tmp_path / "whole") if "skipped" in line]
+    assert min(skipped) <= 14 < max(skipped)
+    assert [f"step {step}:" in whole.err for step in skipped] == [True] * len(skipped)
+    start("two", *given, hook=SKIPS_SOON, processes=2).succeed()
+    assert skipped == [line["step"] for line in metrics(tmp_path / "two") if "skipped" in line]
+
+
 # Several processes
 
 # Dropout is that of one process where micro-batches are.
