@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from bmtools.errors import BmtoolsError, CheckpointError, setting
 from bmtools.io.directories import new_directory
@@ -216,12 +216,23 @@ def weight_bytes(model: nn.Module) -> int:
 
 
 def write_checkpoint_files(directory: Path, model: PreTrainedModel,
-                           tokenizer: PreTrainedTokenizerFast,
-                           manifest: Manifest) -> JsonObject:
-    """Write a checkpoint's files into an unfinished directory (`io.directories.new_directory`)."""
+                           tokenizer: PreTrainedTokenizerFast, manifest: Manifest,
+                           weights: dict[str, Tensor] | None = None) -> JsonObject:
+    """Write a checkpoint's files into an unfinished directory (`io.directories.new_directory`).
+
+    Args:
+        directory: to fill.
+        model: whose class and configuration are written.
+        tokenizer: of the model.
+        manifest: of the checkpoint.
+        weights: to write by name, tied ones once; the model's own if not given.
+
+    Returns:
+        the content of `bmtools.json`.
+    """
     require_room(directory / "model.safetensors", weight_bytes(model))
     silence_transformers()
-    model.save_pretrained(directory)
+    model.save_pretrained(directory, state_dict=weights)
     tokenizer.model_max_length = max_tokens(model)
     # Templates of BERT's special tokens number the segments; only some models embed them.
     segments = ["token_type_ids"] if has_segment_embeddings(model) else []

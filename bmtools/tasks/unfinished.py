@@ -30,6 +30,7 @@ from bmtools.tasks.task import AnySplit, Evaluation
 from bmtools.training.checkpoints import (
     OPTIMIZER,
     flush_to_disk,
+    gather_shards,
     optimizer_tensors,
     require_same_run,
     restore_optimizer,
@@ -206,8 +207,8 @@ class Unfinished:
         began, scaler = time.monotonic(), trainer.accelerator.scaler
         if not self.processes.is_main_process or began < self._next_save:
             return
-        run.weights = self.store(trainer.objective.model, run.step, optimizer_tensors(
-            trainer.objective, trainer.optimizer, True), best.weights)
+        run.weights = self.store(trainer.objective.model, run.step, gather_shards(
+            optimizer_tensors(trainer.objective, trainer.optimizer), True), best.weights)
         run.best, run.scaler = best, scaler.state_dict() if scaler else {}
         self.progress.running = run
         self._write()

@@ -9,9 +9,10 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,13 +20,14 @@ import msgspec
 import torch
 from accelerate.utils import gather_object
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, distributed
+from torch.distributed import ProcessGroup
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from bmtools.data.sampler import STREAM
 from bmtools.errors import CheckpointError, setting
 from bmtools.io.directories import discard_run, new_directory
-from bmtools.io.failures import reading, require_room
+from bmtools.io.failures import brief, naming, reading, require_room, write_error
 from bmtools.io.json_files import read_object
 from bmtools.io.output import encode_lines
 from bmtools.io.provenance.manifest import Manifest, add_input
@@ -125,6 +127,8 @@ class Checkpointer:
         trainer: with the weights and the optimizer.
         progress: of the run.
         schedule: of the run.
+        writers: processes on the main one's machine.
+        group: all processes, as `copy_state` needs it.
     """
 
     plan: TrainingPlan
@@ -133,16 +137,23 @@ class Checkpointer:
     trainer: Trainer
     progress: Progress
     schedule: Schedule
+    writers: int = 1
+    group: ProcessGroup | None = None
+    _pending: list[Future[None]] = field(default_factory=list)
 
     def save(self, positions: Mapping[str, StreamPosition]) -> None:
-        """Write a state.
+        """Copy a state, and begin to write it while training continues.
+
+        On a CPU with a memory limit there is no copy, and training waits.
 
         Args:
             positions: where the run goes on in the text and that to replay, by corpus.
 
         Raises:
             DivergedError: a weight is not finite; earlier states stay.
+            WriteError: an earlier state could not be written.
         """
+        self.settle()
         self.trainer.require_finite_weights()
         self._take_energy()
         self.progress.positions |= {corpus: position.to_json()
@@ -151,9 +162,27 @@ class Checkpointer:
         scaler = accelerator.scaler
         self.progress.scaler = scaler.state_dict() if scaler else {}
         self.progress.recent = [one.tolist() for one in self.trainer.recent]
-        save_state(runs_directory(self.plan.output), self.progress, self.trainer.objective,
-                   self.trainer.optimizer, self.initial.tokenizer, self._manifest(),
-                   self.plan.reporting.save_total_limit, accelerator.is_main_process)
+        copies = accelerator.device.type != "cpu" or not self.plan.optimization.memory_gib
+        write = copy_state(
+            runs_directory(self.plan.output), self.progress, self.trainer.objective,
+            self.trainer.optimizer, self.initial.tokenizer, self._manifest(),
+            self.plan.reporting.save_total_limit, self.writers, self.group, copies)
+        self._pending.append(ThreadPoolExecutor(1).submit(write))
+        if not copies:
+            self.settle()
+
+    def settle(self) -> None:
+        """Wait for the state that is being written.
+
+        Raises:
+            WriteError: it could not be written.
+        """
+        if self._pending:
+            self._pending.pop().result()
+
+    def has_failed(self) -> bool:
+        """Return whether it is known by now that `settle` will raise an error."""
+        return any(state.done() and state.exception() for state in self._pending)
 
     def keep(self, name: str) -> None:
         """Write a checkpoint that stays, beside the output."""
@@ -166,6 +195,7 @@ class Checkpointer:
             the lines of metrics: step, phase, tokens, scores and seconds. The other processes wait
             for the main process, and get none.
         """
+        self.settle()
         accelerator, lines = self.trainer.accelerator, list[JsonObject]()
         model = unsharded_model(self.trainer.objective.model, accelerator.is_main_process)
         with others_wait(accelerator):
@@ -196,25 +226,29 @@ class Checkpointer:
 
     def way_back(self) -> str:
         """Return a hint where to resume after the run went wrong."""
+        with suppress(Exception):
+            self.settle()
         state = newest_state(self.plan.output)
         return f"the last good state is {state}" if state else \
             f"no state was saved yet; {setting('save_steps')} sets how often one is"
 
     def _write(self, target: Path, overwrite: bool) -> JsonObject:
+        self.settle()
         self.trainer.require_finite_weights()
         self._take_energy()
-        model = unsharded_model(self.trainer.objective.model,
-                                self.trainer.accelerator.is_main_process)
+        accelerator = self.trainer.accelerator
+        model = unsharded_model(self.trainer.objective.model, accelerator.is_main_process)
         head = self._next_sentence()
-        if model is None:
-            return {}
-        with new_directory(target, overwrite) as partial:
-            (partial / METRICS).write_bytes(encode_lines(self.progress.metrics))
-            (partial / PHASES).write_text(to_toml(self.plan.config), encoding="utf-8")
-            written = write_checkpoint_files(partial, join_head(model, head),
-                                             self.initial.tokenizer, self._manifest())
-            flush_to_disk(partial)
-        return written
+        with others_wait(accelerator):
+            if model is None:
+                return {}
+            with new_directory(target, overwrite) as partial:
+                (partial / METRICS).write_bytes(encode_lines(self.progress.metrics))
+                (partial / PHASES).write_text(to_toml(self.plan.config), encoding="utf-8")
+                written = write_checkpoint_files(partial, join_head(model, head),
+                                                 self.initial.tokenizer, self._manifest())
+                flush_to_disk(partial)
+            return written
 
     def _take_energy(self) -> None:
         self.plan.step.gather_energy(gather_object)
@@ -265,10 +299,13 @@ class Checkpointer:
                         {"text": self.datasets.licences()}, plan.step)
 
 
-def save_state(directory: Path, progress: Progress, objective: Objective,
+def copy_state(directory: Path, progress: Progress, objective: Objective,
                optimizer: torch.optim.Optimizer, tokenizer: PreTrainedTokenizerFast,
-               manifest: Manifest, kept: int = 1, writes: bool = True) -> None:
-    """Write a state atomically, then remove all but the newest ones.
+               manifest: Manifest, kept: int = 1, writers: int = 1,
+               group: ProcessGroup | None = None, copies: bool = True) -> Callable[[], None]:
+    """Copy a state; return the function that writes it and removes all but the newest states.
+
+    Every process calls both. The state gets its name once all files are complete.
 
     Args:
         directory: of the run.
@@ -278,32 +315,96 @@ def save_state(directory: Path, progress: Progress, objective: Objective,
         tokenizer: of the model.
         manifest: of the checkpoint in it.
         kept: number of states that stay.
-        writes: whether this process writes; with sharded weights all must call.
+        writers: number of processes, from the first, that each write a part of the optimizer's
+            state.
+        group: all processes, to agree in while training uses other groups; None for one process.
+        copies: whether training continues before the state is written.
     """
-    model = unsharded_model(objective.model, writes)
-    heads = gather_shards(((name, value) for name, value in objective.state_dict().items()
-                           if not name.startswith("model.")), writes)
-    optimizer_state = optimizer_tensors(objective, optimizer, writes)
-    if model is None:
-        return
-    with new_directory(directory / f"step-{progress.step:08d}", overwrite=True) as partial:
-        write_checkpoint_files(partial, model, tokenizer, manifest)
-        if heads:
-            save_file(heads, partial / _HEADS)
-        require_room(partial / OPTIMIZER, sum(value.nbytes for value in optimizer_state.values()))
-        save_file(optimizer_state, partial / OPTIMIZER)
-        (partial / STATE).write_text(json.dumps(vars(progress)), encoding="utf-8")
-        flush_to_disk(partial)
-    for older in sorted(directory.glob(STATES), reverse=True)[kept:]:
-        shutil.rmtree(older)
+    rank = distributed.get_rank(group) if group else 0
+    state, content = directory / f"step-{progress.step:08d}", json.dumps(vars(progress))
+    named = objective.state_dict(keep_vars=True)
+    # Of tied weights the first name counts.
+    unique = {id(value): (name, value) for name, value in reversed(named.items())}
+    heads = gather_shards(reversed(unique.values()), rank == 0, copies)
+    weights = {name.removeprefix("model."): heads.pop(name) for name in [*heads]
+               if name.startswith("model.")}
+    outline = build_model(objective.model.config, "meta")  # training changes the model itself
+    part = dict[str, Tensor]()
+    sizes = [sum(value.nbytes for _, value in unique.values()), *[0] * (writers - 1)]
+    for name, value in optimizer_tensors(objective, optimizer):
+        writer = sizes.index(min(sizes))
+        sizes[writer] += value.nbytes
+        part |= gather_shards([(name, value)], rank == writer, copies)
+
+    def write_part(directory: Path) -> None:
+        if rank == 0:
+            write_checkpoint_files(directory, outline, tokenizer, manifest, weights)
+            if heads:
+                save_file(heads, directory / _HEADS)
+        if rank < writers:
+            path = directory / optimizer_file(rank, writers)
+            require_room(path, sum(value.nbytes for value in part.values()))
+            save_file(part, path)
+
+    return lambda: write_state(state, write_part, content, kept, group)
+
+
+def write_state(state: Path, write: Callable[[Path], None], progress: str, kept: int,
+                group: ProcessGroup | None) -> None:
+    """Write a state atomically, then remove all but the newest ones; every process calls.
+
+    Args:
+        state: its directory.
+        write: writes this process's files into the directory that it is called with.
+        progress: content of the last file.
+        kept: number of states that stay.
+        group: all processes; None for one process.
+    """
+    if group and distributed.get_rank(group):
+        with naming(state):
+            write_together(write, state, group)
+    else:
+        with new_directory(state, overwrite=True) as directory:
+            write_together(write, directory, group)
+            (directory / STATE).write_text(progress, encoding="utf-8")
+            flush_to_disk(directory)
+        for older in sorted(state.parent.glob(STATES), reverse=True)[kept:]:
+            shutil.rmtree(older)
+    if group:
+        distributed.barrier(group)
+
+
+def write_together(write: Callable[[Path], None], directory: Path,
+                   group: ProcessGroup | None) -> None:
+    """Have all processes write into the main one's directory; an error of one is raised in all.
+
+    Arguments as for `write_state`.
+    """
+    if group is None:
+        return write(directory)
+    shared, error = [directory], None
+    distributed.broadcast_object_list(shared, group=group)
+    try:
+        write(shared[0])
+    except Exception as raised:
+        error = write_error(raised) or OSError(brief(raised))
+    errors = [error] * distributed.get_world_size(group)
+    distributed.all_gather_object(errors, error, group)
+    for found in filter(None, errors):
+        raise found
+
+
+def optimizer_file(number: int, files: int) -> str:
+    """Name one of the files of an optimizer's state, numbered from 0."""
+    return OPTIMIZER if files == 1 else \
+        OPTIMIZER.replace(".", f"-{number + 1:05d}-of-{files:05d}.")
 
 
 def optimizer_tensors(objective: Objective, optimizer: torch.optim.Optimizer,
-                      keep: bool) -> dict[str, Tensor]:
-    """Gather an optimizer's state for `restore_optimizer`; see `gather_shards`."""
-    return gather_shards(
-        ((f"{name}|{kind}", value) for name, weight in objective.named_parameters()
-         for kind, value in optimizer.state.get(weight, {}).items()), keep)
+                      ) -> Iterator[tuple[str, Tensor]]:
+    """Name the tensors of an optimizer's state for `restore_optimizer`."""
+    return ((f"{name}|{kind}", value) for name, weight in objective.named_parameters()
+            for kind, value in optimizer.state.get(weight, {}).items())
 
 
 def flush_to_disk(directory: Path) -> None:
@@ -327,14 +428,17 @@ def restore_heads(state: Path, objective: Objective) -> None:
 def restore_optimizer(state: Path, objective: Objective, optimizer: torch.optim.Optimizer) -> None:
     """Load the optimizer's state, sharded as the weights are."""
     weights = dict(objective.named_parameters())
-    with _restoring(state / OPTIMIZER):
-        for key, value in load_file(state / OPTIMIZER).items():
-            name, _, kind = key.rpartition("|")
-            weight = weights[name]
-            value = value.to(weight.device, torch.float32 if kind == "step" else weight.dtype)
-            if isinstance(weight, DTensor) and value.shape == weight.shape:
-                value = distribute_tensor(value, weight.device_mesh, weight.placements)
-            optimizer.state[weight][kind] = value
+    part = next(state.glob("optimizer-*"), None)
+    files = int(part.stem[-5:]) if part else 1
+    for path in (state / optimizer_file(number, files) for number in range(files)):
+        with _restoring(path):
+            for key, value in load_file(path).items():
+                name, _, kind = key.rpartition("|")
+                weight = weights[name]
+                value = value.to(weight.device, torch.float32 if kind == "step" else weight.dtype)
+                if isinstance(weight, DTensor) and value.shape == weight.shape:
+                    value = distribute_tensor(value, weight.device_mesh, weight.placements)
+                optimizer.state[weight][kind] = value
 
 
 def _restoring(path: Path) -> AbstractContextManager[None]:
@@ -342,12 +446,14 @@ def _restoring(path: Path) -> AbstractContextManager[None]:
                    f"state, or start again with {setting('overwrite')}")
 
 
-def gather_shards(tensors: Iterable[tuple[str, Tensor]], keep: bool) -> dict[str, Tensor]:
+def gather_shards(tensors: Iterable[tuple[str, Tensor]], keep: bool,
+                  copies: bool = False) -> dict[str, Tensor]:
     """Gather sharded tensors, one at a time; every process takes part.
 
     Args:
         tensors: names and tensors, in the same order on all processes.
         keep: whether this process needs them; gathered tensors are moved to the CPU.
+        copies: whether tensors that are not sharded are copied to the CPU too.
     """
     gathered = {}
     for name, tensor in tensors:
@@ -355,6 +461,8 @@ def gather_shards(tensors: Iterable[tuple[str, Tensor]], keep: bool) -> dict[str
         if isinstance(value, DTensor):
             value = value.full_tensor()
             value = value.cpu() if keep else value
+        elif copies and keep:
+            value = value.to("cpu", copy=True)
         if keep:
             gathered[name] = value.contiguous()
     return gathered

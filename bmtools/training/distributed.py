@@ -26,6 +26,7 @@ from accelerate.utils import (
     parse_flag_from_env,
 )
 from torch import Tensor, distributed
+from torch.distributed import ProcessGroup
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
@@ -48,10 +49,9 @@ if TYPE_CHECKING:
 _Decision = TypeVar("_Decision")
 AUTO = "auto"
 """Value of a setting that a run leaves to its machine."""
-# Between two collectives the main process may write a state of some billions of weights to a slow
-# disk; a process that died on another machine is noticed after this time at the latest.
+# A process that died on another machine is noticed after this time at the latest.
 _TIMEOUT = timedelta(minutes=30)
-# The main process may tokenize a large corpus while the others wait for it.
+# Processes may wait for each other's files, or for the main one to tokenize a large corpus.
 _LONG_TIMEOUT = timedelta(days=2)
 # A network disk may show a new file to other machines this much later, as NFS does.
 _APPEARS_SECONDS = 60
@@ -146,16 +146,20 @@ def deterministic_algorithms(settings: OptimizationConfig) -> Iterator[None]:
         torch.set_deterministic_debug_mode(before)
 
 
+def patient_group(accelerator: Accelerator) -> ProcessGroup | None:
+    """Make a group of all processes that wait for each other for days; None for one process."""
+    return None if accelerator.num_processes == 1 else \
+        distributed.new_group(backend="gloo", timeout=_LONG_TIMEOUT)
+
+
 @contextmanager
 def others_wait(accelerator: Accelerator) -> Iterator[None]:
     """Have the other processes wait, for days if need be, for what the main one does inside."""
-    if accelerator.num_processes == 1:
-        yield
-        return
-    group = distributed.new_group(backend="gloo", timeout=_LONG_TIMEOUT)
+    group = patient_group(accelerator)
     yield
-    distributed.barrier(group)
-    distributed.destroy_process_group(group)
+    if group:
+        distributed.barrier(group)
+        distributed.destroy_process_group(group)
 
 
 def decide_by_main_process(decide: Callable[[], _Decision],

@@ -134,6 +134,8 @@ class StepMemory:
         # Gradients are reduced between processes in buckets; initial weights are mixed with those
         # in training, or compared.
         copies = (processes > 1) + bool(plan.regularization.mixout or plan.regularization.l2_sp)
+        # A state is copied, and written while training continues.
+        copies += (STATE_COPIES - 1) * (kind == "cpu" and not plan.optimization.memory_gib)
         states = (STATE_COPIES + copies) * weights
         self._most, self._unreduced = phase.batch.batch_size, 0
         if is_sharded(trainer.accelerator):

@@ -7,14 +7,13 @@ saved and resumed without knowing the optimizer.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor, Replicate, Shard
-from torch.distributed.tensor.placement_types import Placement
+from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import AdamW, Optimizer
 
 from bmtools.errors import CheckpointError
@@ -134,29 +133,16 @@ class Muon(AdamW):
         momenta = [self.state[weight]["momentum_buffer"] for weight in weights]
         torch._foreach_lerp_(momenta, gradients, 1 - _MUON_MOMENTUM)
         nesterov = torch._foreach_lerp(gradients, momenta, _MUON_MOMENTUM)
-        updates = orthogonalise_shards(torch.stack(nesterov)).to(weights[0].dtype)
+        stacked = torch.stack(nesterov)
+        # Of shards each process gathers the matrices, and all do the same work.
+        whole = stacked.full_tensor() if isinstance(stacked, DTensor) else stacked
+        updates = orthogonalise(whole).to(weights[0].dtype)
+        if isinstance(stacked, DTensor):
+            updates = distribute_tensor(updates, stacked.device_mesh, stacked.placements,
+                                        src_data_rank=None)
         learning_rate = group["lr"] * 0.2 * max(weights[0].shape) ** 0.5
         torch._foreach_mul_(list(weights), 1 - group["lr"] * group["weight_decay"])
         torch._foreach_add_(list(weights), list(updates.unbind()), alpha=-learning_rate)
-
-
-def orthogonalise_shards(matrices: Tensor) -> Tensor:
-    """Call `orthogonalise`; if rows are sharded, each process does it for some whole matrices."""
-    if not isinstance(matrices, DTensor):
-        return orthogonalise(matrices)
-    rows, mesh = matrices.placements, matrices.device_mesh
-    whole = [Shard(0) if placement.is_shard() else placement for placement in rows]
-    # Gloo has no all-to-all, and torch would warn about that.
-    steps = [[Replicate()] * mesh.ndim] if mesh.device_type == "cpu" else []
-
-    def move(tensor: DTensor, placements: Sequence[Placement]) -> DTensor:
-        for step in (*steps, placements):
-            tensor = tensor.redistribute(placements=step)
-        return tensor
-
-    own = orthogonalise(move(matrices, whole).to_local())
-    return move(DTensor.from_local(own, mesh, whole, shape=matrices.shape,
-                                   stride=matrices.stride()), rows)
 
 
 def orthogonalise(matrices: Tensor) -> Tensor:

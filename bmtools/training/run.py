@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
@@ -22,6 +22,7 @@ from bmtools.data.phase_lengths import resolve_steps
 from bmtools.data.sampler import Sampler, StreamPosition
 from bmtools.data.samples import cut_evenly, token_counts, whole_documents
 from bmtools.data.shards import Corpus
+from bmtools.distributed import local_world_size
 from bmtools.errors import BmtoolsError, Reject, count_of
 from bmtools.io.failures import WriteError
 from bmtools.io.system import ENDING_SIGNALS, REPEAT_SECONDS, handling_signals
@@ -47,6 +48,7 @@ from bmtools.training.distributed import (
     is_sharded,
     join_processes,
     make_accelerator,
+    patient_group,
     resolve_auto,
     sum_over_processes,
 )
@@ -226,8 +228,9 @@ class Run:
         set_status("measuring memory")
         self.micro_batch_sizes = fit_micro_batches(plan, self.trainer, self.packed, processes)
         self._frozen_weights: list[nn.Parameter] = []
-        self._checkpointer = Checkpointer(plan, initial, datasets, self.trainer, self._progress,
-                                          self.schedule)
+        self._checkpointer = Checkpointer(
+            plan, initial, datasets, self.trainer, self._progress, self.schedule,
+            decide_by_main_process(local_world_size, accelerator), patient_group(accelerator))
         self._batches: Batches = self.make_batches(MAIN, self.schedule)
         self._positions: dict[str, StreamPosition] = {}
         if plan.pretraining.replay_steps and REPLAY in datasets.auxiliary:
@@ -308,6 +311,7 @@ class Run:
                     reporter.settle()
                     yield from reporter.skipped()
                     self._checkpointer.save(self._positions)
+                    self._checkpointer.settle()
                     yield {"stopped": step.number, "of": self.schedule.steps,
                            "state": str(runs_directory(self._plan.output)),
                            "wall_seconds": round(progress.wall_seconds, 3)}
@@ -321,6 +325,9 @@ class Run:
             written = self._checkpointer.finish()
         except (DivergedError, WriteError) as error:
             raise BmtoolsError(f"{error}; {self._checkpointer.way_back()}") from error
+        finally:
+            with suppress(Exception):
+                self._checkpointer.settle()
         yield describe(str(self._plan.output), written) if written else {}
 
     def _set_status(self) -> None:
@@ -344,6 +351,8 @@ class Run:
         """Evaluate after a step and write checkpoints and states, each where it is due."""
         reporting, phase_step, checkpointer = \
             self._plan.reporting, self._phase_step, self._checkpointer
+        if checkpointer.has_failed():
+            self.trainer.request_stop()  # so that all processes raise the error
         if phase_step.is_last or (reporting.eval_steps and number % reporting.eval_steps == 0):
             found = self._evaluate(EVALUATE)
             if found:

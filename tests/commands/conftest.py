@@ -131,15 +131,15 @@ def interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Call a function that is interrupted right after its first state is saved."""
     from bmtools.training import checkpoints
 
-    save_state = checkpoints.save_state
+    copy_state = checkpoints.copy_state
 
     def stopped(*arguments: Any) -> None:
-        save_state(*arguments)
+        copy_state(*arguments)()
         raise KeyboardInterrupt
 
     def call(function: Callable[..., Any], *arguments: object) -> Any:
         with monkeypatch.context() as patch:
-            patch.setattr(checkpoints, "save_state", stopped)
+            patch.setattr(checkpoints, "copy_state", stopped)
             return function(*arguments)
 
     return call

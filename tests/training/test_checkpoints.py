@@ -15,10 +15,10 @@ from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.training import checkpoints
 from bmtools.training.checkpoints import (
     Progress,
+    copy_state,
     read_progress,
     restore_heads,
     restore_optimizer,
-    save_state,
 )
 from bmtools.training.objectives import MaskedObjective, PhasedObjective
 from bmtools.training.optimizers import make_optimizer, parameter_groups
@@ -52,8 +52,8 @@ def save(tokenizer: Any, tmp_path: Path) -> Any:
     """Save a state: `save(objective, optimizer, progress, ...)`."""
 
     def call(objective: Any, optimizer: Any, progress: Progress, **more: Any) -> None:
-        save_state(tmp_path, progress, objective, optimizer, tokenizer,
-                   Manifest("test", {}, fingerprint(tokenizer)), **more)
+        copy_state(tmp_path, progress, objective, optimizer, tokenizer,
+                   Manifest("test", {}, fingerprint(tokenizer)), **more)()
 
     return call
 
@@ -82,6 +82,39 @@ def test_states_are_read_back_to_the_bit(model: Any, save: Any, tmp_path: Path,
         for kind in memory:
             assert torch.equal(memory[kind], copy[kind])
             assert memory[kind].dtype == copy[kind].dtype
+
+
+def test_a_state_has_the_values_of_its_copy(model: Any, tokenizer: Any, tmp_path: Path) -> None:
+    """Training goes on between the copy and the writing."""
+    objective, optimizer = trained(model)
+    progress = Progress({}, 3, metrics=[{"step": 3}])
+    before = {name: weight.clone() for name, weight in objective.state_dict().items()}
+    moments = {name: optimizer.state[weight]["exp_avg"].clone()
+               for name, weight in objective.named_parameters() if optimizer.state.get(weight)}
+    write = copy_state(tmp_path, progress, objective, optimizer, tokenizer,
+                       Manifest("test", {}, fingerprint(tokenizer)))
+    progress.step, progress.metrics = 4, [*progress.metrics, {"step": 4}]
+    optimizer.step()
+    write()
+    state = tmp_path / "step-00000003"
+    assert read_progress(state, {}).metrics == [{"step": 3}]
+    again = phased(load_checkpoint(state).model)
+    restore_heads(state, again)
+    assert all(torch.equal(value, before[name]) for name, value in again.state_dict().items())
+    fresh = make_optimizer("adamw", parameter_groups(again, 0.01), 1e-3)
+    restore_optimizer(state, again, fresh)
+    found = dict(again.named_parameters())
+    assert all(torch.equal(fresh.state[found[name]]["exp_avg"], value)
+               for name, value in moments.items())
+
+
+def test_a_lost_part_of_the_optimizer_is_named(model: Any, save: Any, tmp_path: Path) -> None:
+    objective, optimizer = trained(model)
+    save(objective, optimizer, Progress({}, 3))
+    state = tmp_path / "step-00000003"
+    (state / "optimizer.safetensors").rename(state / "optimizer-00002-of-00002.safetensors")
+    with pytest.raises(CheckpointError, match=r"optimizer-00001-of-00002\.safetensors: cannot be"):
+        restore_optimizer(state, objective, optimizer)
 
 
 def test_a_crash_while_writing_leaves_the_previous_state(

@@ -252,7 +252,7 @@ def die(directory):
 state.flush_to_disk = die
 """
     saves = "save(checkpointer, positions)"
-    order = [kill, saves] if moment == "before" else [saves, kill]
+    order = [kill, saves] if moment == "before" else [f"{saves}; checkpointer.settle()", kill]
     return f"""
 import bmtools.training.checkpoints as checkpoints
 save = checkpoints.Checkpointer.save
@@ -452,6 +452,81 @@ def test_scores_survive_a_kill_and_are_those_of_one_process(start: Start, data: 
         assert len(ones) == 4 and others == pytest.approx(ones, rel=1e-3)
 
 
+# The state of step 2 is complete only after the fourth step.
+WAITS_FOR_TRAINING = """
+import threading
+import bmtools.training.checkpoints as checkpoints
+import bmtools.training.loop as loop
+flush, step, trained = checkpoints.flush_to_disk, loop.Trainer.step, threading.Event()
+def wait(directory):
+    if ".step-00000002." in directory.name:
+        assert trained.wait(60), "training waited for the state"
+    flush(directory)
+def note(trainer, number, *rest):
+    if number == 3:
+        trained.set()
+    return step(trainer, number, *rest)
+checkpoints.flush_to_disk, loop.Trainer.step = wait, note
+"""
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_training_continues_while_a_state_is_written(start: Start, tmp_path: Path,
+                                                     processes: int) -> None:
+    given = ["--steps", 6, *SIZES, "--save-steps", 2]
+    start("out", *given, processes=processes, hook=WAITS_FOR_TRAINING).succeed()
+    start("memory", *given, "--memory-gib", 4, processes=processes).succeed()
+    assert losses(metrics(tmp_path / "out")) == losses(metrics(tmp_path / "memory"))
+
+
+# The disk is full from step 4 on for one process.
+FULL_DISK = """
+import bmtools.training.checkpoints as checkpoints
+save_file = checkpoints.save_file
+def full(tensors, path):
+    if os.environ.get("RANK", "0") == FULL and "step-00000004" in str(path):
+        raise OSError(28, "No space left on device", str(path))
+    save_file(tensors, path)
+checkpoints.save_file = full
+"""
+
+
+@pytest.mark.parametrize(("processes", "full"), [(1, 0), (2, 0), (2, 1)])
+def test_a_state_that_cannot_be_written_ends_all_processes_and_leaves_the_last_one(
+        start: Start, tmp_path: Path, processes: int, full: int) -> None:
+    given = ["--steps", 40, *SIZES, "--precision", "no", "--save-steps", 2]
+    hook = FULL_DISK.replace("FULL", f'"{full}"')
+    job = start("out", *given, processes=processes, hook=hook)
+    assert job.wait() == [1] * processes
+    states, path = tmp_path / "out.run", job.err.splitlines()[-1].split(": ")[1]
+    assert Path(path).parent == states / "step-00000004"
+    assert job.err.endswith("cannot be written (no space left on device); make room, or write "
+                            f"elsewhere; the last good state is {states / 'step-00000002'}\n")
+    assert [one.name for one in states.iterdir() if not one.name.startswith("text")] == [
+        "step-00000002"]
+    start("out", *given, "--resume", "--save-steps", 0, processes=processes).succeed()
+
+
+# States, kept checkpoints and the last one take longer to write than processes wait for gradients.
+SLOW_DISK = """
+import time
+from datetime import timedelta
+import bmtools.training.checkpoints as checkpoints
+import bmtools.training.distributed as distributed
+distributed._TIMEOUT, flush = timedelta(seconds=8), checkpoints.flush_to_disk
+def slow(directory):
+    time.sleep(12)
+    flush(directory)
+checkpoints.flush_to_disk = slow
+"""
+
+
+@pytest.mark.slow
+def test_writing_may_take_longer_than_processes_wait_for_each_other(start: Start) -> None:
+    start("out", "--steps", 5, *SIZES, "--save-steps", 2, "--keep-steps", 3, processes=2,
+          hook=SLOW_DISK).succeed()
+
+
 # A disk that nodes share may show a new state to some of them later.
 SEES_NO_STATE = """
 if os.environ.get("RANK") == "1":
@@ -504,9 +579,10 @@ def test_a_gradient_that_is_no_number_ends_all_processes_and_spoils_no_state(
     state = tmp_path / "out.run" / "step-00000002"
     assert "step 3: the norm of the gradients is nan" in spoilt.err
     assert f"the last good state is {state}" in spoilt.err
-    for name in ("model", "optimizer"):
-        assert all(value.isfinite().all()
-                   for value in load_file(state / f"{name}.safetensors").values())
+    files = [path for name in ("model", "optimizer") for path in state.glob(f"{name}*.safetensors")]
+    assert len(files) == 1 + processes, "each process writes a part of the optimizer's state"
+    for path in files:
+        assert all(value.isfinite().all() for value in load_file(path).values())
     assert first_step(start("out", *given, "--resume", "--set", "logging_steps=1").succeed()) == 3
 
 
