@@ -403,15 +403,18 @@ SAME_DROPOUT = ("--set", "dropout=0.1", "--micro-batch-size", 1)
 LAST_DIGIT = 1.1e-6  # losses are reported to six
 
 
-@pytest.mark.parametrize(("layout", "processes"), [("padded", 4), ("packed", 2)])
-def test_several_processes_give_the_losses_of_one(start: Start, data: Path, tmp_path: Path,
-                                                  layout: str, processes: int) -> None:
+@pytest.mark.parametrize(("layout", "processes", "precision"), [
+    ("padded", 4, "no"), ("packed", 2, "no"), ("padded", 2, "bf16")])
+def test_several_processes_give_the_losses_of_one(
+        start: Start, data: Path, tmp_path: Path, layout: str, processes: int,
+        precision: str) -> None:
     """Each phase leaves different weights without gradients: heads, frozen ones."""
-    given = [*phased(data), *LAYOUTS[layout], *SAME_DROPOUT,
+    given = [*phased(data), *LAYOUTS[layout], *SAME_DROPOUT, "--precision", precision,
              "--evaluate", data / "old.jsonl", "--retain", data / "more.jsonl"]
     jobs = [start(f"of-{number}", *given, processes=number).succeed() for number in (1, processes)]
     ones, others = (metrics(tmp_path / f"of-{number}") for number in (1, processes))
-    assert losses(others) == pytest.approx(losses(ones), abs=LAST_DIGIT)
+    assert losses(others) == pytest.approx(
+        losses(ones), abs=LAST_DIGIT if precision == "no" else 1e-3)
     for one, other in zip(ones, others, strict=True):
         counts = ("step", "tokens_seen", "batch_size", "mask_rate", "words_masked")
         assert [one.get(name) for name in counts] == [other.get(name) for name in counts]
