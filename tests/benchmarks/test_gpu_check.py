@@ -6,15 +6,25 @@ import json
 import re
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from shutil import which
+from types import SimpleNamespace
 from typing import Any
 
 import gpu_check
 import pytest
+import race as race_of_sides
 import side
+import test_bench_preflight_gpu
+import test_bench_pretrain_gpu
+import test_bench_scoring
 import torch
 from gpu_check import BUDGET_SECONDS, Outcome, Part, parts, run_parts, write_report
 from gpu_report import GOALS, judge, markdown
+from torch.autograd import DeviceType
+from torch.profiler import ProfilerActivity
 
 ROOT = Path(__file__).parents[2]
 # A program in place of pytest: its first argument says what it does.
@@ -189,3 +199,124 @@ def test_the_page_and_the_record_are_written(tmp_path: Path) -> None:
     ([(2, 4), (3, 5), (9, 12), (9, 10)], 0.6)])
 def test_time_that_is_covered(spans: list[tuple[float, float]], share: float) -> None:
     assert side.covered(spans) == pytest.approx(share)
+
+
+class Benchmark:
+    """Stand-in for the fixture of pytest-benchmark, which calls and times nothing."""
+
+    disabled, name = False, "stand-in"
+
+    def __init__(self) -> None:
+        self.extra_info: dict[str, Any] = {}
+
+    def pedantic(self, work: Callable[..., Any], args: tuple[Any, ...] = (),
+                 setup: Callable[[], object] | None = None, rounds: int = 1) -> Any:
+        """Call a function as often as it would be timed."""
+        for _ in range(min(rounds, 2)):
+            if setup:
+                setup()
+            found = work(*args)
+        return found
+
+
+@pytest.fixture
+def card(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answer for an H200 where CUDA is asked in this process; all computing stays on the CPU."""
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda *_: SimpleNamespace(
+        name="NVIDIA H200", total_memory=139 * 2**30, major=9, minor=0))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda *_: "NVIDIA H200")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (9, 0))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (130 * 2**30, 139 * 2**30))
+
+
+@pytest.fixture
+def tiny_race(card: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Race models of one or two layers; without a GPU the sides fall back to the CPU.
+
+    Trainer takes bf16 only on a GPU that has it, so both sides are in float32.
+    """
+    def side_of(program: str, architecture: str, _length: int, _tokens: int, layout: str,
+                dropout: float, _precision: str, *rest: Any) -> Any:
+        layers = 2 if architecture.startswith("modern") else 1
+        return race_of_sides.Side(program, architecture.replace("base", f"{layers}x64"), 32, 256,
+                                  layout, dropout, "no", *rest)
+
+    monkeypatch.setattr(test_bench_pretrain_gpu, "Side", side_of)
+    monkeypatch.setattr(test_bench_pretrain_gpu, "_TURN_SECONDS", 0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ["bert-base", "modernbert-base"])
+def test_the_race_runs_in_a_stand_in(tiny_race: None, architecture: str) -> None:
+    benchmark = Benchmark()
+    test_bench_pretrain_gpu.test_pretrain_on_a_gpu(benchmark, ("", ""), architecture, 512)
+    found = benchmark.extra_info
+    assert found["gpu"] == "NVIDIA H200" and not found["failures"]
+    assert found["times_faster"]["packed"]["trainer"]["median"] > 0
+    assert found["share_of_peak"].keys() == {"packed", "trainer"}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not which("g++"), reason="torch.compile needs a compiler")
+def test_the_compiled_race_runs_in_a_stand_in(tiny_race: None) -> None:
+    benchmark = Benchmark()
+    test_bench_pretrain_gpu.test_compiled_pretraining_on_a_gpu(
+        benchmark, ("", ""), "bert-base", 512)
+    assert "packed compiled" in benchmark.extra_info["share_of_peak"]
+
+
+@pytest.mark.slow
+def test_the_busy_share_is_measured_in_a_stand_in(tiny_race: None,
+                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    benchmark = Benchmark()
+    monkeypatch.setattr(side, "busy_share", partial(
+        side.busy_share, activity=ProfilerActivity.CPU, device=DeviceType.CPU))
+    test_bench_pretrain_gpu.test_the_gpu_is_busy(benchmark, ("", ""))
+    assert 0 < benchmark.extra_info["busy"] <= 1
+
+
+@pytest.mark.slow
+def test_the_preflight_runs_in_a_stand_in(card: None, monkeypatch: pytest.MonkeyPatch,
+                                          tmp_path: Path) -> None:
+    benchmark = Benchmark()
+    monkeypatch.setattr(test_bench_preflight_gpu, "_SETTINGS", {
+        "architecture": "bert-1x64", "max_length": 32, "batch_size": 8, "steps": 40})
+    made_up = test_bench_preflight_gpu.write_made_up_texts
+    monkeypatch.setattr(test_bench_preflight_gpu, "write_made_up_texts",
+                        lambda path, _number: made_up(path, 60))
+    test_bench_preflight_gpu.test_preflight_against_what_came(benchmark, tmp_path)
+    assert benchmark.extra_info["came"]["memory_gib"] == 9
+    assert benchmark.extra_info["forecast"]["tokens_per_second"] > 0
+
+
+@pytest.mark.slow
+def test_scoring_runs_in_a_stand_in(card: None, monkeypatch: pytest.MonkeyPatch,
+                                    tmp_path: Path) -> None:
+    """On made-up texts, as without data."""
+    benchmark, build = Benchmark(), test_bench_scoring.build
+    request = SimpleNamespace(getfixturevalue=lambda _name: pytest.skip("no data"))
+    monkeypatch.setattr(test_bench_scoring, "_ON_GPU", 2)
+    monkeypatch.setattr(test_bench_scoring, "build", lambda path, texts, *_: build(
+        path, texts[:20], 1, 64, 300, 300))
+    test_bench_scoring.test_pppl_on_a_gpu(benchmark, request, tmp_path)
+    assert benchmark.extra_info["gpu"] == "NVIDIA H200"
+
+
+@pytest.mark.slow
+def test_the_check_runs_in_a_stand_in(card: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+                                      capsys: pytest.CaptureFixture[str]) -> None:
+    """From the first question to the report, with a part that passes and one that fails."""
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    for name, claim in (("passes", True), ("fails", False)):
+        (tmp_path / f"test_{name}.py").write_text(f"def test_it():\n    assert {claim}\n")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(gpu_check, "missing_for_cuda", lambda: "")
+    monkeypatch.setattr(gpu_check, "parts", lambda: tuple(
+        Part(name, (str(tmp_path / f"test_{name}.py"),), 120) for name in ("passes", "fails")))
+    assert gpu_check.main(tmp_path / "out") == 1
+    assert "gpu-check: passes: passed" in capsys.readouterr().err
+    record = json.loads((tmp_path / "out/gpu-check.json").read_text())
+    assert record["machine"]["card"] == "NVIDIA H200"
+    assert [one["status"] for one in record["parts"]] == ["passed", "failed"]
+    assert gpu_check.main(tmp_path / "out", ["none"]) == 1
+    assert "no part is called none" in capsys.readouterr().err

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 from document_blocks import ROOT
+from transformers import BertTokenizer
 
 from bmtools.io.output import encode_lines
 from bmtools.training import microbatch
+from bmtools.vocab.tokenizer import save_tokenizer
 
 PAGE = (ROOT / "docs/scaling.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| (\d+) \| (\d+) \| ([\d.]+), ([\d.]+), ([\d.]+) \| ([\d.]+), ([\d.]+), "
@@ -23,9 +25,9 @@ ROW = re.compile(r"^\| (\d+) \| (\d+) \| ([\d.]+), ([\d.]+), ([\d.]+) \| ([\d.]+
 def inputs(tmp_path: Path) -> dict[str, str]:
     """Return a vocabulary as large as BERT's, and text made of it, by the page's names."""
     words = [f"w{number}" for number in range(30_517)]
-    (tmp_path / "vocabulary").mkdir()
-    (tmp_path / "vocabulary/vocab.txt").write_text("\n".join(
-        ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]))
+    entries = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
+    save_tokenizer(BertTokenizer(vocab={entry: number for number, entry in enumerate(entries)}),
+                   tmp_path / "vocabulary")
     (tmp_path / "corpus.jsonl").write_bytes(encode_lines([
         {"id": f"r{number}", "text": " ".join(words[number:number + 250])}
         for number in range(2_000)]))
@@ -45,7 +47,9 @@ def test_forecasts_are_those_of_the_command(run: Callable[..., Any], inputs: dic
     for option, value in (("--max-length", length), ("--processes", cards),
                           ("--batch-size", str(524_288 // int(length)))):
         words[words.index(option) + 1] = value
-    [line] = run(*words).records
+    outcome = run(*words)
+    assert outcome.code == 0, outcome.err
+    [line] = outcome.records
     [phase] = line["phases"]
     shares = [100 * share for share in phase["model_flop_utilisation"]]
     assert [*map(float, figures)] == pytest.approx([*line["hours"], *line["kwh"], *shares],
