@@ -22,13 +22,16 @@ from bmtools.models.checkpoint import Checkpoint, load_checkpoint
 from bmtools.models.model_files import WEIGHTS
 from bmtools.tasks.settings import HeadConfig, NerConfig
 from bmtools.tasks.tagging import SCHEMES, can_follow, group_labels
+from bmtools.training.layers import encoder_layers
 from bmtools.vocab.tokenizer import fingerprint
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+_AS_BERT = frozenset({"bert", "roberta", "xlm-roberta", "camembert", "megatron-bert"})
 _ILLEGAL = -1e4
 _INITIAL = 0.1
+StateIndex = tuple[Tensor | slice, Tensor | slice]
 
 
 class Head(nn.Module):
@@ -56,6 +59,33 @@ class Head(nn.Module):
         """Take the place of a model's layer."""
         model.set_submodule(name, self)
         model.register_forward_pre_hook(self._before_model, with_kwargs=True)
+
+
+class LastLayer:
+    """The last layer of an encoder, which need not compute the states that no head reads.
+
+    In training, all that follows its attention can be limited to some states: most of its
+    products. Only layers built as BERT's are limited.
+
+    Attributes:
+        index: rows and positions of the states to return, (batch, tokens) before; None for all.
+
+    Args:
+        model: with the encoder.
+    """
+
+    index: StateIndex | None = None
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self.can_be_limited = model.config.model_type in _AS_BERT
+        if self.can_be_limited:
+            layer: Any = encoder_layers(model)[-1]
+            layer.attention.output.register_forward_pre_hook(self._select)
+
+    def _select(self, module: nn.Module, states: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Select from the attended states and from the residual stream."""
+        return states if self.index is None or not module.training else \
+            tuple(one[self.index] for one in states)
 
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)

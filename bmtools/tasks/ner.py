@@ -16,7 +16,7 @@ from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import CheckpointError, DataError, Reject, refuse, setting
 from bmtools.models.checkpoint import Checkpoint
 from bmtools.records import JsonObject, Record
-from bmtools.tasks.heads import crf_loss, crf_outputs
+from bmtools.tasks.heads import StateIndex, crf_loss, crf_outputs
 from bmtools.tasks.inputs import Window, cut_into_windows, with_labels
 from bmtools.tasks.metrics.samples import measure
 from bmtools.tasks.settings import NerConfig, PicoConfig, split_names
@@ -243,6 +243,15 @@ class NerTask(Task[TaggedText, Window]):
         """Compute logits, (batch, tokens, groups, labels)."""
         found = super().logits(model, {key: value for key, value in batch.items() if key != WORDS})
         return found.unflatten(-1, (len(self.groups), -1))
+
+    def states_read(self, batch: dict[str, Tensor],
+                    labels: Tensor) -> tuple[StateIndex | None, Tensor]:
+        """Find the states of tokens with labels, (1, tokens) of all texts end to end."""
+        if self.config.head == "bilstm" or self.config.crf:
+            return None, labels
+        rows, positions = (labels != IGNORED).any(dim=-1).nonzero(as_tuple=True)
+        index = rows[None], positions[None]
+        return index, labels[index]
 
     def loss(self, model: PreTrainedModel, logits: Tensor, labels: Tensor) -> Tensor:
         """Sum the loss over labels in nats; with a CRF, the negative log likelihood of tags."""

@@ -27,6 +27,7 @@ from bmtools.tasks.batches import (
     repeat_rare,
     shuffle_batches,
 )
+from bmtools.tasks.heads import LastLayer
 from bmtools.tasks.predict import run_model
 from bmtools.tasks.settings import FinetunePlan, LabelConfig
 from bmtools.tasks.task import DEV, TEST, TRAIN, AnySplit, AnyTask, Evaluation
@@ -57,10 +58,13 @@ class TaskObjective(Objective):
         super().__init__(model)
         self.loss_terms = {"task": LossTerm(1.0, "labels")}
         self._task = task
+        self.last_layer = LastLayer(model)
 
     def forward(self, labels: Tensor, weight: Tensor | float = 1.0,
                 **batch: Tensor) -> dict[str, Tensor]:
         """Sum the loss over labels that are not IGNORED, and multiply it by a weight."""
+        if self.last_layer.can_be_limited:
+            self.last_layer.index, labels = self._task.states_read(batch, labels)
         logits = self._task.logits(self.model, batch)
         return {"task": self._task.loss(self.model, logits, labels) * weight}
 

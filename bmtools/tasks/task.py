@@ -30,9 +30,11 @@ from bmtools.models.model_files import read_config
 from bmtools.records import JsonObject, Record
 from bmtools.tasks.heads import (
     MakeHead,
+    StateIndex,
     StatesHead,
     new_layer,
     output_layer,
+    pack,
     read_weights,
     with_new_head,
 )
@@ -292,6 +294,21 @@ class Task(ABC, Generic[ExampleT, InputT]):
     def logits(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
         """Compute logits of a batch, (batch, ..., labels)."""
         return model(**batch).logits
+
+    def states_read(self, batch: dict[str, Tensor],
+                    labels: Tensor) -> tuple[StateIndex | None, Tensor]:
+        """Find the states that logits with labels come from; the batch is changed accordingly.
+
+        Returns:
+            rows and positions, (batch, tokens) before; None for all; and the labels of logits.
+        """
+        if getattr(self.config, "head", "") == "bilstm":
+            return None, labels
+        if "mentions" in batch:
+            rows, positions, _ = pack(batch["mentions"].any(dim=1))
+            batch["mentions"] = batch["mentions"].transpose(1, 2)[rows, positions].transpose(1, 2)
+            return (rows, positions), labels
+        return ((slice(None), slice(0, 1)) if "Sequence" in self.model_class else None), labels
 
     def loss(self, model: PreTrainedModel, logits: Tensor, labels: Tensor) -> Tensor:
         """Sum the loss over labels: cross-entropy in nats, or what `label_loss` computes."""

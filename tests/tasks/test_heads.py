@@ -3,17 +3,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from toy_models import tiny_config
 from transformers import AutoModelForMaskedLM, ModernBertConfig, RobertaConfig
 
 from bmtools.errors import CheckpointError
 from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.checkpoint import load_checkpoint, save_checkpoint
 from bmtools.records import Record
+from bmtools.tasks.batches import TaskBatches
 from bmtools.tasks.heads import load_encoder, with_new_head
 from bmtools.tasks.ner import NerConfig, NerTask
 from bmtools.tasks.predict import run_model
+from bmtools.tasks.registry import TASKS, load_task
+from bmtools.tasks.seed_run import TaskObjective
+from bmtools.training.layers import encoder_layers
+from bmtools.training.loop import set_dropout
 from bmtools.vocab.tokenizer import fingerprint
 
 LABELS = ["O", "B-X", "I-X"]
@@ -123,3 +130,50 @@ def test_new_weights_depend_on_the_seed_alone(checkpoint: Path, model_class: str
 def test_a_head_without_one_output_layer_is_refused(checkpoint: Path) -> None:
     with pytest.raises(CheckpointError, match=r"the head of a .*ForMaskedLM is not known"):
         load_encoder(checkpoint, "AutoModelForMaskedLM")
+
+
+_SENTENCES = ["due asma e la febbre alta", "asma", "il cuore con asma e artrosi"]
+_ANNOTATED = [Record(
+    id=str(number), text=text, label="ab"[number % 2], entities=[
+        {"id": "1", "type": "X", "start": text.index("asma"), "end": text.index("asma") + 4},
+        {"id": "2", "type": "Y", "start": 0, "end": len(text)}],
+    relations=[{"head": "1", "tail": "2", "type": "R"}] * (number % 2))
+    for number, text in enumerate(_SENTENCES * 2)]
+
+
+@pytest.mark.parametrize("family", ["BERT", "XLM-R", "Megatron-BERT", "ModernBERT"])
+@pytest.mark.parametrize(("name", "settings"), [
+    ("classification", {}), ("classification", {"head": "mlp", "head_dropout": 0.0}),
+    ("relations", {"pooling": "mentions"}), ("ner", {}), ("ner", {"crf": True}),
+    ("ner", {"head": "bilstm", "head_dropout": 0.0})], ids=str)
+def test_limiting_the_last_layer_changes_no_gradient(
+        tmp_path: Path, tokenizers: dict[str, Any], family: str, name: str,
+        settings: dict[str, Any]) -> None:
+    tokenizer = tokenizers["wordpiece"]
+    torch.manual_seed(0)
+    model = AutoModelForMaskedLM.from_config(tiny_config(
+        family, vocab_size=len(tokenizer), pad_token_id=0))
+    save_checkpoint(tmp_path / "lm", model, tokenizer,
+                    Manifest("test", {}, fingerprint(tokenizer)))
+    task_class, options = load_task(name), TASKS[name][1](max_length=32, **settings)
+    task = task_class(options, load_encoder(tmp_path / "lm", task_class.head_for(options)[0]))
+    inputs = task.read("train", _ANNOTATED).inputs
+    [batch] = TaskBatches(task, inputs, [np.arange(len(inputs))]).batch(0).micro_batches
+    objective = TaskObjective(task, task.new_model(0).train())
+    set_dropout(objective, 0.0)
+    sizes: list[int] = []
+    encoder_layers(objective.model)[-1].register_forward_hook(
+        lambda layer, given, states: sizes.append(
+            (states[0] if isinstance(states, tuple) else states).numel()))
+    found = []
+    for limited in (objective.last_layer.can_be_limited, False):
+        objective.last_layer.can_be_limited, objective.last_layer.index = limited, None
+        objective.zero_grad()
+        loss = objective(**batch)["task"]
+        loss.backward()
+        found.append([loss.detach(), *(weight.grad for weight in objective.parameters()
+                                       if weight.grad is not None)])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    reads_all = family == "ModernBERT" or "crf" in settings or settings.get("head") == "bilstm"
+    assert (sizes[0] == sizes[1]) == reads_all
