@@ -56,15 +56,14 @@ def fit_micro_batches(plan: TrainingPlan, trainer: Trainer, packed: bool,
     settings, device = plan.optimization, trainer.accelerator.device
     limit = settings.memory_gib * GIB
     if device.type == "cuda" and not limit and not settings.deterministic:
-        limit = torch.cuda.get_device_properties(device).total_memory
+        limit = -_agreed(trainer, -torch.cuda.get_device_properties(device).total_memory)
     if settings.micro_batch_size or not limit:
         return {phase.name: settings.micro_batch_size for phase in plan.config.phases}
     sizes = {}
     for phase in plan.config.phases:
         memory = StepMemory(plan, trainer, phase, packed, processes, limit)
         share = phase.batch.batch_size // processes
-        own = torch.tensor([min(share, memory.require_one(phase, limit))], device=device)
-        size = int(trainer.accelerator.gather(own).min())
+        size = min(share, memory.require_one(phase, limit))
         sizes[phase.name] = 0 if size == share else size
     if device.type == "cuda":
         # The allocator refuses what exceeds the bound.
@@ -256,12 +255,11 @@ def full_sequences(phase: Phase, packed: bool, sequences: int,
 
 
 def _agreed(trainer: Trainer, own: int) -> int:
-    """Return the largest value of all processes where weights are sharded; else this one's.
+    """Return the largest value of all processes.
 
-    A pass over sharded weights needs all processes, so all must choose alike what to measure.
+    So all make the same decisions: a pass over sharded weights needs all of them, and if a sequence
+    does not fit in one, the others must not wait for it.
     """
-    if not is_sharded(trainer.accelerator):
-        return own
     value = torch.tensor([own], device=trainer.accelerator.device)
     return int(trainer.accelerator.gather(value).max())
 

@@ -339,12 +339,5 @@ class PhasedObjective(Objective):
         self.loss_terms, self.metrics = objective.loss_terms, objective.metrics
 
     def forward(self, **inputs: Any) -> dict[str, Tensor]:
-        """Sum the terms of the active objective; outside of training in float32.
-
-        Held-out losses then compare, whatever precision runs train in. Weights that are sharded
-        under bf16 are there in bfloat16 alone, and are computed with as they are.
-        """
-        if self.training or next(self.parameters()).dtype != torch.float32:
-            return self.active(**inputs)
-        with torch.autocast(inputs["input_ids"].device.type, enabled=False):
-            return self.active(**inputs)
+        """Sum the terms of the active objective."""
+        return self.active(**inputs)

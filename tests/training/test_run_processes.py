@@ -775,6 +775,32 @@ def test_a_step_gathers_sharded_weights_once(start: Start, data: Path, tmp_path:
             theirs.get("evaluate", theirs).get("loss"), abs=LAST_DIGIT)
 
 
+NEEDS_MORE = """
+import bmtools.training.microbatch as microbatch, bmtools.training.run as run
+if os.environ["RANK"] == "1":
+    held = microbatch._other_bytes
+    microbatch._other_bytes = lambda trainer: held(trainer) + int(os.environ["MORE"])
+fit = run.fit_micro_batches
+def fitted(*given):
+    sizes = fit(*given)
+    print("fitted", sizes, file=sys.stderr)
+    return sizes
+run.fit_micro_batches = fitted
+"""
+
+
+def test_processes_agree_on_a_micro_batch_or_that_none_fits(
+        start: Start, data: Path, tmp_path: Path) -> None:
+    """Also with whole weights: one process has less memory left than the other."""
+    given = ["--steps", 1, "--max-length", 64, "--batch-size", 4096, "--memory-gib", 2]
+    fits = start("fits", *given, processes=2, hook=NEEDS_MORE, MORE=str(2**28)).succeed()
+    found = [re.findall(r"fitted (.*)", path.read_text()) for path in fits._errs]
+    assert found[0] == found[1] and len(found[0]) == 1
+    none = start("none", *given, processes=2, hook=NEEDS_MORE, MORE=str(2**34))
+    assert none.wait(60) == [1, 1]
+    assert "a single sequence of 64 tokens takes" in none.err
+
+
 # On GPUs
 
 @pytest.mark.gpu
