@@ -30,7 +30,7 @@ pretrain() { # MODEL VOCABULARY TOKENS SEQUENCES TEXT...
     [ -e "$vocabulary" ] || bmtools build-vocab "$@" --uncased --size 10000 -o "$vocabulary" > /dev/null
     # shellcheck disable=SC2086
     bmtools pretrain "$@" -o "$model" --resume --tokenizer "$vocabulary" --architecture bert-4x256 \
-        --phases "$HERE/../biobit-tasks/pretraining.toml" --set tokens="$tokens" --set batch_size="$sequences" \
+        --phases "$HERE/pretraining.toml" --set tokens="$tokens" --set batch_size="$sequences" \
         ${PRETRAINING:-} > "$model.jsonl"
 }
 learn() { # TASK SET VERSION SEED MODEL TEST...: fine-tunes on a version, and predicts the tests of these versions

@@ -55,8 +55,8 @@ def test_translated_sets(data: Path, tmp_path: Path, run_script: Any, read: Any,
     (small / "it/corpus").mkdir(parents=True)
     for name in ("native-clinical.jsonl", "native-leaflets.jsonl.gz"):
         copy_lines(data / "it/corpus" / name, small / "it/corpus" / name, 20)
-    for name in ("translated-sets", "biobit-tasks"):
-        shutil.copytree(EXAMPLES / name, tmp_path / name, ignore=shutil.ignore_patterns("out"))
+    shutil.copytree(EXAMPLES / "translated-sets", tmp_path / "translated-sets",
+                    ignore=shutil.ignore_patterns("out"))
     script = tmp_path / "translated-sets/run.sh"
     text = script.read_text()
     for long, short in ((r"--epochs \d+", "--epochs 1"), ("bert-4x256", "bert-1x64"),

@@ -110,7 +110,7 @@ missing vocabulary && bmtools build-vocab "$OUT/reviews.jsonl" --uncased --size 
 missing shards && bmtools tokenize "$OUT/reviews.jsonl" --tokenizer "$OUT/vocabulary" -o "$OUT/shards" > /dev/null
 # shellcheck disable=SC2086
 missing teacher && bmtools pretrain "$OUT/reviews.jsonl" -o "$OUT/teacher" --resume --architecture bert-4x256 \
-    --tokenizer "$OUT/vocabulary" --phases "$HERE/../../blurb/pretraining.toml" $TEACHER_SET > /dev/null
+    --tokenizer "$OUT/vocabulary" --phases "$HERE/teacher.toml" $TEACHER_SET > /dev/null
 new student 0 "$START"
 
 # shellcheck disable=SC2086

@@ -1,4 +1,4 @@
-"""Predictions that need no model, beside which those of models mean something.
+"""Predict without a model, for a baseline that a model has to beat.
 
 Entities are the longest matches of mentions that training sentences mark at least half the time.
 Two entities have the relation that training sentences give most often to entities of the same
