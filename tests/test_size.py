@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 LIMITS = {
-    "code lines": 40_700,  # without docstrings, comments and blank lines
+    "code lines": 40_800,  # without docstrings, comments and blank lines
     "functions": 3310,  # methods and functions in functions included
     "files": 396,
     "options": 254,  # distinct names of long options of all commands
