@@ -47,6 +47,11 @@ class RankBatch:
     following: StreamPosition | None = None
     replayed: RankBatch | None = None
 
+    @property
+    def parts(self) -> list[RankBatch]:
+        """The batch itself, and the replayed one if there is one."""
+        return [self, *([self.replayed] if self.replayed else [])]
+
 
 class Batches(Protocol):
     """Batches by number."""

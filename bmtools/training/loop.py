@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -39,6 +39,8 @@ _SPREAD = 0x9E37_79B9_7F4A_7C15
 # Steps that a spike is compared with, and how many of them there must be.
 _RECENT = 128
 _LEAST_RECENT = 64
+_Counts = tuple[list[dict[str, int]], Tensor]
+"""Counts of each part of a batch by name, and the same in one tensor, (counts,) float64."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ class Trainer:
         self.objective = objective
         self._hooks = hooks or LoopHooks()
         self._stop = self._agreed_to_stop = False
+        self._counted: _Counts | None = None
         self.losses: dict[str, float] = {}
         self.recent: list[Tensor] = []
         self._heap_trimmer = HeapTrimmer()
@@ -115,7 +118,7 @@ class Trainer:
         if settings.compile:
             compile_layers(model)
         # Then the host need not see that all is finite before it asks for the update.
-        self._skips_on_device = accelerator.device.type == "cuda" and not self._sharded \
+        self._skips_on_device = accelerator.device.type == "cuda" \
             and settings.optimizer == "adamw" and accelerator.scaler is None
 
     def run(self, batches: Batches, first: int = 0) -> Generator[StepResult, None, None]:
@@ -138,9 +141,10 @@ class Trainer:
 
         prefetcher = Prefetcher(
             lambda number: prepared(batches.batch(number, rank, world_size)), 1, self.steps)
-        before = None
+        before = self._counted = None
         for number in range(first, self.steps):
-            step = self.step(number, prefetcher.get(number))
+            following = partial(prefetcher.get, number + 1) if number + 1 < self.steps else None
+            step = self.step(number, prefetcher.get(number), following)
             if before:
                 before.figures()
             yield step
@@ -148,12 +152,15 @@ class Trainer:
         if before:
             before.figures()
 
-    def step(self, number: int, batch: RankBatch) -> StepResult:
+    def step(self, number: int, batch: RankBatch,
+             following: Callable[[], RankBatch] | None = None) -> StepResult:
         """Update once.
 
         Args:
             number: of the step, from 0.
             batch: this process's part of it.
+            following: makes the part of the next batch, if there is one, so that its counts are
+                summed together with the losses of this one.
 
         Raises:
             DivergedError: the loss or a gradient is not finite; the weights stay as they were. On a
@@ -164,10 +171,10 @@ class Trainer:
         learning_rate = self.learning_rate(number)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate * group.get("lr_scale", 1.0)
-        batches = [batch] if batch.replayed is None else [batch, batch.replayed]
-        counts = [self._sum_counts(one.counts) for one in batches]
+        batches = batch.parts
+        counts, totals = self._counted or self._sum_counts(batch)
         with memory_errors(f"step {number + 1}: "):
-            sums = self._accumulate_gradients(number, batches, counts)
+            sums = self._accumulate_gradients(number, batches, counts, totals)
         if self._hooks.adjust_gradients:
             scaler = self.accelerator.scaler
             self._hooks.adjust_gradients(scaler.get_scale() if scaler else 1.0)
@@ -175,19 +182,22 @@ class Trainer:
                                                      self.settings.max_grad_norm)
         if isinstance(norm, DTensor):
             norm = norm.full_tensor()
-        computed = [self._reduced(one, norm) for one in sums]
-        spike = self._is_spike(computed[0], counts[0])
-        computed = [torch.cat([one, spike.to(one).reshape(1)]) for one in computed]
+        coming, own = _own_counts(following()) \
+            if following and self.accelerator.num_processes > 1 else ([], torch.zeros(0))
+        computed = self._reduced([*sums, to_device(own, sums[0].device)], norm)
+        self._counted = (coming, computed[-1 - len(own):-1]) if coming else None
+        spike = self._is_spike(computed, counts[0], totals)
+        computed = torch.cat([computed, spike.to(computed).reshape(1)])
+        read = self._figures(number, computed, counts, coming)
         results = [
-            StepResult(number + 1, self._figures(number, numbers, own), learning_rate, own,
-                       self._agreed_to_stop, one.following)
-            for numbers, own, one in zip(computed, counts, batches, strict=True)]
+            StepResult(number + 1, partial(lambda part: read()[part], part), learning_rate,
+                       counts[part], self._agreed_to_stop, one.following)
+            for part, one in enumerate(batches)]
         if self._skips_on_device:
-            finite = torch.isfinite(torch.stack(computed)).all()
+            finite = torch.isfinite(computed).all()
             self.optimizer.optimizer.found_inf = (finite.logical_not() | spike).float()
         else:
-            for one in results:
-                one.figures()
+            read()
             results = [replace(one, stop=self._agreed_to_stop) for one in results]
         if self._skips_on_device or not spike:
             self.optimizer.step()
@@ -199,13 +209,13 @@ class Trainer:
         result, *replayed = results
         return replace(result, replayed=replayed[0]) if replayed else result
 
-    def _sum_counts(self, counts: Mapping[str, int]) -> dict[str, int]:
-        """Add the counts of a batch up over processes."""
-        if self.accelerator.num_processes == 1:
-            return dict(counts)
-        own = torch.tensor(list(counts.values()), device=self.accelerator.device)
-        total = self.accelerator.reduce(own, "sum").tolist()
-        return dict(zip(counts, total, strict=True))
+    def _sum_counts(self, batch: RankBatch) -> _Counts:
+        """Add the counts of a batch up over processes, and wait for them."""
+        counts, values = _own_counts(batch)
+        if self.accelerator.num_processes > 1:
+            values = self.accelerator.reduce(values.to(self.accelerator.device), "sum")
+            _read_counts(counts, iter(values.tolist()))
+        return counts, values
 
     def require_finite_weights(self) -> None:
         """Refuse weights that an update made useless; every process calls.
@@ -233,19 +243,21 @@ class Trainer:
                             "at once, without it")
 
     def _accumulate_gradients(self, number: int, batches: Sequence[RankBatch],
-                              counts: Sequence[Mapping[str, int]]) -> list[Tensor]:
+                              counts: Sequence[Mapping[str, int]],
+                              totals: Tensor) -> list[Tensor]:
         """Run both passes of all micro-batches; return the objective's sums for each batch."""
         objective, device = self.objective.active, self.accelerator.device
         terms, names = objective.loss_terms, (*objective.loss_terms, *objective.metrics)
         own, processes = self.accelerator.process_index, self.accelerator.num_processes
         around_passes = self._hooks.around_passes or contextlib.nullcontext
-        sums = []
+        sums, keys = [], [(part, name) for part, one in enumerate(counts) for name in one]
+        divisors = dict(zip(keys, totals.clamp(min=1).unbind(), strict=True))
         with around_passes(2 * number):
             if self._working:
                 self._working.update()
             for offset, batch in enumerate(batches):
                 # Gradients are averaged over processes, so each process scales its sums up.
-                weights = {name: term.weight * processes / max(counts[offset][term.per], 1)
+                weights = {name: (term.weight * processes / divisors[offset, term.per]).float()
                            for name, term in terms.items()}
                 total = torch.zeros(len(names), device=device)
                 for index, micro_batch in enumerate(batch.micro_batches):
@@ -275,13 +287,14 @@ class Trainer:
         with working, self.accelerator.autocast():
             yield
 
-    def _reduced(self, sums: Tensor, norm: Tensor) -> Tensor:
-        """Add up sums and requests to stop over processes; the norm of the gradients is last."""
-        flag = torch.tensor([float(self._stop)], device=sums.device)
-        total = self.accelerator.reduce(torch.cat([sums, flag]), "sum")
+    def _reduced(self, sums: Sequence[Tensor], norm: Tensor) -> Tensor:
+        """Add up requests to stop and sums over processes; the norm of the gradients is last."""
+        # Neither waits for the device, as a copy of a number would.
+        flag = sums[0].new_full((1,), float(self._stop))
+        total = self.accelerator.reduce(torch.cat([flag, *sums]), "sum")
         return torch.cat([total, norm.detach().to(total).reshape(1)])
 
-    def _is_spike(self, computed: Tensor, counts: Mapping[str, int]) -> Tensor:
+    def _is_spike(self, computed: Tensor, counts: Mapping[str, int], totals: Tensor) -> Tensor:
         """Return whether to skip an update, () bool on the device, and remember its figures.
 
         Skipped steps are remembered too, so a loss that stays high is soon trained on again. All
@@ -294,9 +307,11 @@ class Trainer:
         if not self._hooks.skip_spikes:
             return spike
         terms = self.objective.loss_terms.values()
-        loss = torch.stack([term.weight / max(counts[term.per], 1) * value
-                            for term, value in zip(terms, computed, strict=False)]).sum()
-        figures = torch.stack([loss, computed[-1]])
+        sums, names = computed[1:-1].float(), list(counts)
+        loss = torch.stack([
+            (term.weight / totals[names.index(term.per)].clamp(min=1)).float() * value
+            for term, value in zip(terms, sums, strict=False)]).sum()
+        figures = torch.stack([loss, computed[-1].float()])
         if self.accelerator.scaler and not figures.isfinite().all():
             return spike  # the scaler skips this update
         if len(self.recent) >= _LEAST_RECENT:
@@ -305,9 +320,16 @@ class Trainer:
         self.recent = [*self.recent[1 - _RECENT:], figures]
         return spike
 
-    def _figures(self, number: int, computed: Tensor,
-                 counts: Mapping[str, int]) -> Callable[[], Figures]:
-        """Begin to copy what `_reduced` returns; return the function that waits and reads it."""
+    def _figures(self, number: int, computed: Tensor, counts: Sequence[Mapping[str, int]],
+                 coming: Sequence[dict[str, int]]) -> Callable[[], list[Figures]]:
+        """Begin to copy what `_reduced` returns; return the function that waits and reads it.
+
+        Args:
+            number: of the step, from 0.
+            computed: request to stop, sums for each part of the batch, counts of the next batch.
+            counts: of each part, over all processes.
+            coming: counts of the next batch in this process, for which those of all are put in.
+        """
         terms = self.objective.loss_terms
         per = {**{name: term.per for name, term in terms.items()}, **self.objective.metrics}
         copied, event = computed.to("cpu", non_blocking=True), None
@@ -316,23 +338,28 @@ class Trainer:
             event.record()
 
         @cache
-        def read() -> Figures:
+        def read() -> list[Figures]:
             if event:
                 event.synchronize()
-            *total, stop, norm, skipped = copied.tolist()
-            means = {name: value / max(counts[per[name]], 1)
-                     for name, value in zip(per, total, strict=True)}
-            loss = sum(term.weight * means[name] for name, term in terms.items())
-            _require_finite(number, "loss", loss)
-            if self.accelerator.scaler:
-                norm = norm if math.isfinite(norm) else 0.0  # the scaler skips such an update
-            else:
+            values = iter(copied.tolist())
+            self._agreed_to_stop = next(values) > 0
+            means = [{name: next(values) / max(one[key], 1) for name, key in per.items()}
+                     for one in counts]
+            _read_counts(coming, values)
+            norm, skipped = values
+            found = []
+            for one in means:
+                loss = sum(term.weight * one[name] for name, term in terms.items())
+                _require_finite(number, "loss", loss)
+                if len(terms) == 1:
+                    one.pop(next(iter(terms)))
+                found.append(Figures({"loss": loss, **one}, norm, skipped > 0))
+            if not self.accelerator.scaler:
                 _require_finite(number, "norm of the gradients", norm)
-            if len(terms) == 1:
-                means.pop(next(iter(terms)))
-            self._agreed_to_stop = stop > 0
-            self.losses = {"loss": loss, **means}
-            return Figures(self.losses, norm, skipped > 0)
+            elif not math.isfinite(norm):  # the scaler skips such an update
+                found = [replace(one, gradient_norm=0.0) for one in found]
+            self.losses = found[0].losses
+            return found
 
         return read
 
@@ -350,6 +377,24 @@ def dropout_seed(seed: int, number: int, steps: int, part: int) -> int:
         part: of the step's batch, from 0, whichever process has it.
     """
     return (seed * _SPREAD + part * steps + number) % 2**64
+
+
+def to_device(values: Tensor, device: torch.device) -> Tensor:
+    """Copy a tensor from the CPU without a wait for what the device does."""
+    values = values.pin_memory() if device.type == "cuda" else values
+    return values.to(device, non_blocking=True)
+
+
+def _own_counts(batch: RankBatch) -> _Counts:
+    counts = [dict(one.counts) for one in batch.parts]
+    return counts, torch.tensor([float(value) for one in counts for value in one.values()],
+                                dtype=torch.float64)
+
+
+def _read_counts(counts: Sequence[dict[str, int]], values: Iterator[float]) -> None:
+    """Replace counts by the next of these values."""
+    for one in counts:
+        one.update({name: int(next(values)) for name in one})
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from bmtools.io.output import new_file
 from bmtools.recipes.phases import Schedule
 from bmtools.recipes.settings import RegularizationConfig
 from bmtools.training.layers import encoder_layers, layerwise_lr_scales
-from bmtools.training.loop import LoopHooks
+from bmtools.training.loop import LoopHooks, to_device
 from bmtools.training.plan import TrainingPlan, runs_directory
 
 _INITIAL_WEIGHTS = "start.safetensors"
@@ -158,7 +158,7 @@ class Mixout:
         widths = [weight.shape[-1] for weight in self._weights]
         kept = rng.random(sum(widths)) >= self._probability
         # One transfer to the device, whatever the number of weights.
-        on_device = torch.from_numpy(kept.astype(np.float32)).to(self._weights[0])
+        on_device = to_device(torch.from_numpy(kept.astype(np.float32)), self._weights[0].device)
         return list(on_device.split(widths))
 
     @contextmanager

@@ -13,10 +13,16 @@ from itertools import accumulate
 import numpy as np
 import torch
 from accelerate import Accelerator
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from bmtools.data.batches import Batches, Collator, ScheduledBatches, SpecialTokens
+from bmtools.data.batches import (
+    Batches,
+    Collator,
+    Prefetcher,
+    ScheduledBatches,
+    SpecialTokens,
+)
 from bmtools.data.masking.strategies import MaskStrategy
 from bmtools.data.phase_lengths import resolve_steps
 from bmtools.data.sampler import Sampler, StreamPosition
@@ -53,7 +59,7 @@ from bmtools.training.distributed import (
     sum_over_processes,
 )
 from bmtools.training.layers import freeze, frozen_names
-from bmtools.training.loop import Trainer, memory_errors
+from bmtools.training.loop import Trainer, memory_errors, to_device
 from bmtools.training.metrics import (
     DivergedError,
     Reporter,
@@ -90,7 +96,9 @@ from bmtools.values import format_duration
 HELD_OUT = "held-out"
 """Name of the masked-LM objective for held-out text among a run's objectives."""
 BATCH_SIZE = 32
-"""Sequences of a forward pass, where memory does not bound them."""
+"""Sequences of full length in a pass on held-out text, if memory does not bound them."""
+# A GPU that computes a few layers on fewer tokens waits for the host.
+_GPU_TOKENS = 2**16
 _EVALUATION_SEED = 0
 _DIGITS = 6
 StartRun = Callable[..., "Iterator[JsonObject]"]
@@ -392,16 +400,26 @@ class Run:
         """Evaluate on an auxiliary corpus, if there is one."""
         if name not in self.datasets.auxiliary:
             return None
-        fitted = [size for size in self.micro_batch_sizes.values()
-                  if size and not self._plan.optimization.micro_batch_size]
+        longest = max(phase.batch.max_length for phase in self.schedule.phases)
         self._objective.switch(HELD_OUT)
         found = evaluate(
             self._objective, self.datasets.auxiliary[name],
-            SpecialTokens.of(self._initial.tokenizer), self.datasets.strategies["words"],
-            max(phase.batch.max_length for phase in self.schedule.phases), self.accelerator,
-            min([BATCH_SIZE, *fitted]))
+            SpecialTokens.of(self._initial.tokenizer), self.datasets.strategies["words"], longest,
+            self.accelerator, self._evaluated_tokens(longest))
         self._objective.switch(self._phase_step.phase.objective.objective)
         return found
+
+
+    def _evaluated_tokens(self, longest: int) -> int:
+        """Return the tokens of a pass on held-out text; memory held as many with gradients."""
+        usual = BATCH_SIZE * longest
+        if self._plan.optimization.micro_batch_size:
+            return usual
+        processes = self.accelerator.num_processes
+        fitted = [size * phase.batch.max_length if (size := self.micro_batch_sizes[phase.name])
+                  else max(usual, phase.batch.batch_size // processes * phase.batch.max_length)
+                  for phase in self.schedule.phases]
+        return min(*fitted, usual if self.accelerator.device.type == "cpu" else _GPU_TOKENS)
 
 
 def describe(output: str, manifest: Values) -> JsonObject:
@@ -412,11 +430,12 @@ def describe(output: str, manifest: Values) -> JsonObject:
 
 def evaluate(objective: Objective, corpus: Corpus, special_tokens: SpecialTokens,
              strategy: MaskStrategy, max_length: int, accelerator: Accelerator,
-             batch_size: int = BATCH_SIZE) -> JsonObject:
+             tokens: int) -> JsonObject:
     """Compute the mean loss in nats per masked token, and the accuracy, with a fixed mask.
 
     Whole words, 15 percent, 80/10/10, masked with a fixed seed; a phase's mask rate is ignored.
-    Every process takes part and scores every n-th batch.
+    Computed in the precision of the run. Every process takes part and scores every n-th batch; the
+    next one is made meanwhile.
 
     Args:
         objective: a masked-LM objective.
@@ -425,37 +444,48 @@ def evaluate(objective: Objective, corpus: Corpus, special_tokens: SpecialTokens
         strategy: masking strategy.
         max_length: longest sequence, with special tokens.
         accelerator: of the run.
-        batch_size: sequences of a forward pass.
+        tokens: of a forward pass at most, with padding; a longer sequence has a pass of its own.
     """
     settings = ObjectiveConfig()
     collator = Collator([corpus], special_tokens, False, _EVALUATION_SEED,
                         {settings.masking: strategy})
-    batches = sorted_batches(corpus, max_length, batch_size)
+    batches = sorted_batches(corpus, max_length, tokens)
     rank, world_size = accelerator.process_index, accelerator.num_processes
-    sums = torch.zeros(3, dtype=torch.float64)
+
+    def make(turn: int) -> tuple[Mapping[str, Tensor], int]:
+        samples = batches[min(turn * world_size + rank, len(batches) - 1)]
+        inputs, counts = collator(samples, settings, settings.mask_rate)
+        return objective.active.prepare(inputs), counts["masked"]
+
+    # With sharded weights all processes must run equally often; surplus batches do not count.
+    turns = range(-(-len(batches) // world_size))
+    prefetcher, masked = Prefetcher(make, 1, len(turns)), 0
+    found = [torch.zeros(2, device=accelerator.device)]
     was_training = objective.training
     objective.eval()
-    # With sharded weights all processes must run equally often; surplus batches do not count.
-    firsts = range(0, len(batches), world_size)
-    for first in counted(firsts, "evaluating held-out text", len(firsts), "batches"):
-        samples = batches[min(first + rank, len(batches) - 1)]
-        inputs, counts = collator(samples, settings, settings.mask_rate)
-        moved = {name: value.to(accelerator.device) for name, value in inputs.items()}
+    for turn in counted(turns, "evaluating held-out text", len(turns), "batches"):
+        inputs, count = prefetcher.get(turn)
+        moved = {name: to_device(value, accelerator.device) for name, value in inputs.items()}
         with torch.no_grad(), accelerator.autocast():
             outputs = objective(**moved)
-        if first + rank < len(batches):
-            sums += torch.tensor([float(outputs["mlm"]), float(outputs["mlm_accuracy"]),
-                                  counts["masked"]], dtype=torch.float64)
+        if turn * world_size + rank < len(batches):
+            found.append(torch.stack([outputs[name].float() for name in ("mlm", "mlm_accuracy")]))
+            masked += count
     gather_anew(objective)
     objective.train(was_training)
-    *totals, number = sum_over_processes(sums, accelerator)
+    sums = torch.stack(found).cpu().double().sum(dim=0)
+    *totals, number = sum_over_processes(torch.cat([sums, torch.tensor([masked])]), accelerator)
     loss, accuracy = (round(total / max(number, 1), _DIGITS) for total in totals)
     return {"loss": loss, "accuracy": accuracy, "masked": int(number)}
 
 
-def sorted_batches(corpus: Corpus, max_length: int, batch_size: int) -> list[np.ndarray]:
-    """Sort the samples of a text by length into batches."""
+def sorted_batches(corpus: Corpus, max_length: int, tokens: int) -> list[np.ndarray]:
+    """Sort the samples of a text by length into batches of some tokens, padding included."""
     numbers = np.arange(len(corpus))
     samples = cut_evenly(whole_documents(numbers, corpus.lengths, numbers), [corpus], max_length)
     samples = samples[np.argsort(token_counts(samples), kind="stable")]
-    return np.split(samples, range(batch_size, len(samples), batch_size))
+    lengths, bounds = token_counts(samples), [0]
+    while bounds[-1] < len(samples):
+        padded = lengths[bounds[-1]:] * np.arange(1, len(samples) - bounds[-1] + 1)
+        bounds.append(bounds[-1] + max(1, int(np.searchsorted(padded, tokens, "right"))))
+    return np.split(samples, bounds[1:-1])

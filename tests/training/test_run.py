@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from accelerate import Accelerator
 
 from bmtools.data.batches import Collator, SpecialTokens
 from bmtools.data.masking.strategies import make_strategy
+from bmtools.data.samples import token_counts
 from bmtools.data.shards import Corpus
 from bmtools.recipes.settings import ObjectiveConfig
 from bmtools.training.objectives import MaskedObjective
@@ -23,7 +25,7 @@ TEXTS = [f"Il cuore pompa il sangue. {'Il polmone filtra la bile. ' * n}" for n 
 def score(objective: Any, corpus: Corpus, tokenizer: Any, accelerator: Any = None,
           **settings: Any) -> Any:
     return evaluate(objective, corpus, SpecialTokens.of(tokenizer), make_strategy("words"), 32,
-                    accelerator or Accelerator(cpu=True), **settings)
+                    accelerator or Accelerator(cpu=True), **{"tokens": 1024, **settings})
 
 
 @pytest.fixture
@@ -61,7 +63,7 @@ def test_every_evaluation_is_the_same_and_has_no_side_effects(
     torch.manual_seed(3)
     expected = torch.rand(2)
     torch.manual_seed(3)
-    found = [score(objective, corpus, tokenizer, batch_size=size) for size in (32, 32, 5)]
+    found = [score(objective, corpus, tokenizer, tokens=size) for size in (1024, 1024, 160)]
     assert found[0] == found[1]
     assert found[2] == pytest.approx(found[0], abs=1e-5)
     assert torch.equal(torch.rand(2), expected)
@@ -89,7 +91,7 @@ class SimulatedProcesses:
 def test_processes_share_the_text_and_run_as_often(
         model: Any, tokenizer: Any, corpus: Corpus, processes: int) -> None:
     """With sharded weights, one pass too few would leave the others waiting."""
-    whole = score(MaskedObjective(model), corpus, tokenizer, batch_size=8)
+    whole = score(MaskedObjective(model), corpus, tokenizer, tokens=256)
     simulated: Any = SimulatedProcesses(processes)
     passes = []
 
@@ -100,6 +102,18 @@ def test_processes_share_the_text_and_run_as_often(
 
     for simulated.process_index in range(processes):
         passes.append(0)
-        found = score(Counted(model), corpus, tokenizer, simulated, batch_size=8)
+        found = score(Counted(model), corpus, tokenizer, simulated, tokens=256)
     assert found == pytest.approx(whole, abs=1e-5)
-    assert len(set(passes)) == 1 and passes[0] * processes >= len(sorted_batches(corpus, 32, 8))
+    assert len(set(passes)) == 1 and passes[0] * processes >= len(sorted_batches(corpus, 32, 256))
+
+
+def test_batches_have_the_tokens_that_fit_and_every_sample_once(corpus: Corpus) -> None:
+    batches = sorted_batches(corpus, 32, 100)
+    lengths = [token_counts(batch) for batch in batches]
+    assert all(len(one) * one.max() <= 100 for one in lengths)
+    for one, following in itertools.pairwise(lengths):
+        assert one.max() <= following.min()
+        assert (len(one) + 1) * following.min() > 100, "one more would have fit"
+    assert np.array_equal(np.sort(np.concatenate(batches)),
+                          np.sort(np.concatenate(sorted_batches(corpus, 32, 1))))
+    assert max(map(len, sorted_batches(corpus, 32, 1))) == 1

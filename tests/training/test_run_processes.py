@@ -801,6 +801,40 @@ def test_processes_agree_on_a_micro_batch_or_that_none_fits(
     assert "a single sequence of 64 tokens takes" in none.err
 
 
+READ_LATE = """
+import accelerate, bmtools.training.loop as loop
+made, step, times = loop.Trainer.__init__, loop.Trainer.step, []
+reduce = accelerate.Accelerator.reduce
+def late(trainer, *given):
+    made(trainer, *given)
+    trainer._skips_on_device = True
+def counted(trainer, number, *given):
+    times.clear()
+    result = step(trainer, number, *given)
+    print(f"{len(times)} sums", file=sys.stderr)
+    return result
+loop.Trainer.__init__, loop.Trainer.step = late, counted
+accelerate.Accelerator.reduce = lambda *given: times.append(1) or reduce(*given)
+"""
+
+
+@pytest.mark.parametrize("more", [(), ("--shard",)], ids=["whole weights", "sharded"])
+def test_counts_are_summed_with_the_losses_of_the_step_before(
+        start: Start, data: Path, tmp_path: Path, more: tuple[str, ...]) -> None:
+    """Across the borders of phases, which count different things, and with replayed batches."""
+    given = [*phased(data), *LAYOUTS["packed"], *SAME_DROPOUT, "--set", "mixout=0", "--set",
+             "l2_sp=0"]
+    start("whole", *given).succeed()
+    late = start("late", *given, *more, processes=2, hook=READ_LATE).succeed()
+    assert re.findall(r"(\d+) sums", late.err) == ["2", *["1"] * (STEPS - 1)]
+    ones, others = (metrics(tmp_path / name) for name in ("whole", "late"))
+    assert losses(others) == pytest.approx(losses(ones), abs=LAST_DIGIT)
+    counts = ("step", "tokens_seen", "batch_size", "mask_rate", "words_masked", "replay_loss")
+    for one, other in zip(ones, others, strict=True):
+        assert [other.get(name) for name in counts] == pytest.approx(
+            [one.get(name) for name in counts], abs=LAST_DIGIT)
+
+
 # On GPUs
 
 @pytest.mark.gpu
