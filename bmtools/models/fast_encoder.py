@@ -18,6 +18,7 @@ from bmtools.models.encoder_weights import (
     TensorMap,
     extract_weights,
 )
+from bmtools.models.varlen import attend
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -223,7 +224,7 @@ def run_layer(layer: EncoderLayer, states: Tensor, cos_sin: CosSin | None,
     window = _window_mask(layer.sliding_window, positions, tokens)
     if window is not None:
         mask = window if mask is None else mask & window
-    output = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    output = attend(query, key, value, mask)
     return _finish_layer(layer, states, output.transpose(1, 2).flatten(2))
 
 
@@ -269,8 +270,7 @@ def run_layer_at(layer: EncoderLayer, states: Tensor, cos_sin: CosSin | None, se
     mask = padding_mask
     if window is not None:
         mask = pad(window)[:, None] if mask is None else mask & pad(window)[:, None]
-    output = functional.scaled_dot_product_attention(
-        pad(query).transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2), attn_mask=mask)
+    output = attend(pad(query).transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2), mask)
     output = output.transpose(1, 2).flatten(2).flatten(0, 1)[slots]
     return _finish_layer(layer, states[sequences, positions], output)
 

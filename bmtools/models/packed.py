@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 from transformers.models.megatron_bert.modeling_megatron_bert import MegatronBertSelfAttention
 
@@ -24,7 +22,7 @@ from bmtools.errors import BmtoolsError, CheckpointError, setting
 from bmtools.models.documents import DocumentLengths, as_documents
 from bmtools.models.families import first_position
 from bmtools.models.mlm import encode, require_segments
-from bmtools.models.varlen import in_best_precision, varlen_attention
+from bmtools.models.varlen import attend, varlen_attention
 
 ATTENTION = "bmtools_documents"
 ARCHITECTURES = {"bert": "BERT", "roberta": "RoBERTa", "xlm-roberta": "XLM-R",
@@ -134,7 +132,7 @@ def _attention(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, att
                dropout: float = 0.0, scaling: float | None = None,
                sliding_window: int | None = None, documents: DocumentLengths | None = None,
                **options: object) -> tuple[Tensor, None]:
-    """Attend within documents if there are some, else as transformers does.
+    """Attend within documents if there are some, else within each sequence.
 
     Args:
         module: the attention layer.
@@ -148,16 +146,16 @@ def _attention(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, att
     Returns:
         (batch, tokens, heads, head size), and no weights.
     """
+    if (groups := query.shape[1] // key.shape[1]) > 1:  # several heads share keys and values
+        key, value = (part.repeat_interleave(groups, dim=1) for part in (key, value))
     if documents is None:
-        return in_best_precision(partial(sdpa_attention_forward, module), query, key, value,
-                                 attention_mask=attention_mask, dropout=dropout,
-                                 scaling=scaling, sliding_window=sliding_window, **options)
+        is_causal = attention_mask is None and bool(module.is_causal)
+        return attend(query, key, value, attention_mask, dropout, is_causal,
+                      scaling).transpose(1, 2), None
     # transformers counts the token itself.
     window = None if sliding_window is None else sliding_window - 1
     scale = query.shape[-1]**-0.5 if scaling is None else scaling
     query, key, value = (part[0].transpose(0, 1) for part in (query, key, value))
-    if (groups := query.shape[1] // key.shape[1]) > 1:  # several heads share keys and values
-        key, value = (part.repeat_interleave(groups, dim=1) for part in (key, value))
     return varlen_attention(query, key, value, documents, scale, window, dropout)[None], None
 
 
@@ -243,14 +241,12 @@ def self_check(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor,
 def unrounded(device: torch.device) -> Iterator[None]:
     """Compute products of float32 matrices with all digits."""
     before = torch.backends.cuda.matmul.allow_tf32
-    if device.type == "cuda":
-        torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_tf32 = False
     try:
         with torch.autocast(device.type, enabled=False):
             yield
     finally:
-        if device.type == "cuda":
-            torch.backends.cuda.matmul.allow_tf32 = before
+        torch.backends.cuda.matmul.allow_tf32 = before
 
 
 def _encode_separately(model: PreTrainedModel, input_ids: Tensor, documents: DocumentLengths,

@@ -21,7 +21,7 @@ from bmtools.models.architectures import (
 from bmtools.models.checkpoint import load_checkpoint
 from bmtools.models.families import require_length
 from bmtools.models.next_sentence import NextSentenceHead, is_saved, read_head
-from bmtools.models.packed import ARCHITECTURES, prepare_packed, self_check
+from bmtools.models.packed import prepare_packed, self_check
 from bmtools.models.transfer.take_layers import take_layers
 from bmtools.recipes.phases import Phase, Schedule
 from bmtools.status import set_status
@@ -121,13 +121,6 @@ def padded_lengths(schedule: Schedule, accelerator: Accelerator) -> list[int] | 
         return None
     longest = max(phase.batch.max_length for phase in schedule.phases)
     return [*range(_LENGTH_STEP, longest, _LENGTH_STEP), longest]
-
-
-def prepare_fast(model: PreTrainedModel, accelerator: Accelerator) -> None:
-    """Let a CPU's attention choose its precision, where the architecture is known."""
-    half = accelerator.mixed_precision != "no" and accelerator.device.type == "cpu"
-    if half and model.config.model_type in ARCHITECTURES:
-        prepare_packed(model)
 
 
 def prepare_packing(model: PreTrainedModel, schedule: Schedule, corpora: Mapping[str, Corpus],

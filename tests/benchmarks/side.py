@@ -46,7 +46,7 @@ from bmtools.recipes.settings import (
 from bmtools.training.distill import DistillationObjective, Teacher
 from bmtools.training.distributed import join_processes, make_accelerator, resolve_precision
 from bmtools.training.loop import Trainer
-from bmtools.training.model_init import padded_lengths, prepare_fast
+from bmtools.training.model_init import padded_lengths
 from bmtools.training.objectives import MaskedObjective, Objective
 from bmtools.vocab.loading import load_tokenizer
 
@@ -127,8 +127,7 @@ def set_up(side: Side) -> tuple[Trainer, ScheduledBatches]:
                                   compile=side.compiled)
     settings, _ = resolve_precision(settings, model.config, join_processes(settings))
     accelerator = make_accelerator(settings)
-    prepare_fast(model, accelerator)
-    if packed:
+    if packed or accelerator.device.type == "cpu":
         prepare_packed(model)
     trainer = Trainer(_objective(side, model, packed), schedule.steps, lambda _: LEARNING_RATE,
                       settings, accelerator)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import attention_kernels
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
 
 from bmtools.models.documents import DocumentLengths
+from bmtools.models.memory import MemoryTracker
 from bmtools.models.varlen import (
     BLOCKS,
     EFFICIENT,
     FLASH,
+    attend,
     attend_by_length,
     varlen_attention,
 )
@@ -132,3 +136,87 @@ def test_padding_is_a_document_of_its_own() -> None:
     assert (documents.longest, documents.padding, documents.tokens) == (4, 2, 8)
     assert DocumentLengths.of(torch.tensor([3, 5]), multiple=4).padding == 0
     assert DocumentLengths.of(torch.tensor([2]), multiple=64).longest == 64
+
+
+def attend_with_gradients(attention: Callable[..., Tensor], parts: list[Tensor], direction: Tensor,
+                          **options: Any) -> list[Tensor]:
+    leaves = [part.detach().requires_grad_() for part in parts]
+    return with_gradients(leaves, attention(*leaves, **options), direction)
+
+
+@pytest.mark.parametrize(("tokens", "head_size"), [(64, 32), (128, 64), (256, 64), (512, 32)])
+@pytest.mark.parametrize("seen", ["all", "padding", "window", "causal"])
+def test_bfloat16_on_a_cpu_is_close_to_float32(tokens: int, head_size: int, seen: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    *parts, direction = (torch.randn(2, 3, tokens, head_size, generator=generator).bfloat16()
+                         for _ in range(4))
+    distances = (torch.arange(tokens)[:, None] - torch.arange(tokens)).abs()
+    lengths = torch.tensor([tokens, tokens // 3]).view(2, 1, 1, 1)
+    mask = {"padding": torch.arange(tokens) < lengths, "window": distances <= 16}.get(seen)
+    options = {"attn_mask": mask, "is_causal": seen == "causal", "scale": 0.3}
+    exact = attend_with_gradients(scaled_dot_product_attention, [part.float() for part in parts],
+                                  direction, **options)
+    for found, fused, expected in zip(
+            attend_with_gradients(attend, parts, direction, **options),
+            attend_with_gradients(scaled_dot_product_attention, parts, direction, **options), exact,
+            strict=True):
+        assert found.dtype == torch.bfloat16
+        rounding = (fused.float() - expected).norm()
+        assert (found.float() - expected).norm() < 3 * rounding < 2e-2 * expected.norm()
+
+
+def test_a_query_that_sees_nothing_is_finite() -> None:
+    *parts, direction = (torch.randn(1, 2, 8, 16).bfloat16() for _ in range(4))
+    mask = torch.ones(8, 8, dtype=torch.bool)
+    mask[3:5] = False
+    found = attend_with_gradients(attend, parts, direction, attn_mask=mask)
+    assert all(one.isfinite().all() for one in found)
+    expected = scaled_dot_product_attention(*(part.float() for part in parts), mask)
+    seen = mask.any(1)
+    torch.testing.assert_close(found[0].float()[..., seen, :], expected[..., seen, :],
+                               atol=3e-2, rtol=3e-2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dropout", [0.1, 0.5])
+def test_dropout_on_a_cpu_drops_its_share_of_weights(dtype: torch.dtype, dropout: float) -> None:
+    tokens = 256
+    query = torch.zeros(4, 2, tokens, tokens, dtype=dtype)  # so each weight is 1 / tokens
+    value = torch.eye(tokens, dtype=dtype).expand_as(query)
+    torch.manual_seed(3)
+    weights = attend(query, query, value, dropout_p=dropout) * tokens
+    torch.manual_seed(3)
+    assert torch.equal(attend(query, query, value, dropout_p=dropout) * tokens, weights)
+    kept = weights > 0
+    torch.testing.assert_close(weights[kept].float(), torch.full((int(kept.sum()),),
+                               1 / (1 - dropout)), atol=0, rtol=4e-3)
+    deviation = (dropout * (1 - dropout) / weights.numel())**0.5
+    assert abs(float((~kept).double().mean()) - dropout) < 5 * deviation
+    # Neighbours, which share 64 random bits, are dropped independently of each other.
+    both = (~kept[..., :-1] & ~kept[..., 1:]).double().mean()
+    assert abs(float(both) - dropout**2) < 10 * deviation
+
+
+def test_gradients_on_a_cpu_drop_the_same_weights() -> None:
+    parts = [torch.randn(1, 1, 5, 4, dtype=torch.float64, requires_grad=True) for _ in range(3)]
+
+    def attend_again(*again: Tensor) -> Tensor:
+        torch.manual_seed(1)
+        return attend(*again, dropout_p=0.3)
+
+    assert torch.autograd.gradcheck(attend_again, parts)
+
+
+@pytest.mark.parametrize(("dtype", "dropout"), [(torch.bfloat16, 0.0), (torch.bfloat16, 0.1),
+                                                (torch.float32, 0.1)])
+def test_attention_on_a_cpu_takes_little_memory(dtype: torch.dtype, dropout: float) -> None:
+    """torch's own computes in float32, and with dropout keeps three copies of the weights."""
+    parts = [torch.randn(2, 4, 256, 32, dtype=dtype) for _ in range(4)]
+    peaks = []
+    for attention in (attend, scaled_dot_product_attention):
+        with MemoryTracker() as tracker:
+            attend_with_gradients(attention, parts[:3], parts[3], dropout_p=dropout)
+        peaks.append(tracker.peak)
+    weight_bytes = 2 * 4 * 256 * 256 * dtype.itemsize
+    assert peaks[0] < (5 if dropout else 4) * weight_bytes
+    assert not dropout or peaks[0] < peaks[1]
