@@ -61,13 +61,15 @@ def trainer(model: Any) -> Trainer:
 
 
 def test_each_phase_gets_the_sequences_that_fit(plan: Callable[..., TrainingPlan],
-                                                trainer: Trainer) -> None:
-    """What this process holds moves a little from one look to the next."""
+                                                trainer: Trainer,
+                                                monkeypatch: pytest.MonkeyPatch) -> None:
+    """What else this process holds depends on the tests before and is fixed here."""
+    monkeypatch.setattr("bmtools.training.microbatch._other_bytes", lambda _trainer: GIB)
     bound = plan(memory_gib=ENOUGH)
     long = StepMemory(bound, trainer, bound.config.phases[1], False, 1, ENOUGH * GIB)
     found = fit_micro_batches(plan(memory_gib=long.total_bytes(100) / GIB), trainer, False, 1)
     assert found["short"] == 0, "a whole batch fits"
-    assert found["long"] == pytest.approx(100, rel=0.2)
+    assert found["long"] == pytest.approx(100, abs=2)
 
 
 def test_too_little_for_a_sequence_is_one_clear_line(
