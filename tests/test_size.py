@@ -20,16 +20,16 @@ from pathlib import Path
 import pytest
 
 LIMITS = {
-    "code lines": 40_800,  # without docstrings, comments and blank lines
-    "functions": 3310,  # methods and functions in functions included
-    "files": 396,
-    "options": 254,  # distinct names of long options of all commands
+    "code lines": 40_751,  # without docstrings, comments and blank lines
+    "functions": 3301,  # methods and functions in functions included
+    "files": 395,
+    "options": 253,  # distinct names of long options of all commands
     "options of one command": 48,  # of the command that has most
     "rooms": 16,
     "floors": 8,  # rooms in the longest chain of imports between rooms
     "import depth": 12,  # modules in the longest chain of imports that loading runs
     "modules in circles": 0,  # of imports, those in functions and for types included
-    "Any": 296,  # occurrences of this word
+    "Any": 295,  # occurrences of this word
 }
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "bmtools"
