@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 LIMITS = {
-    "code lines": 40_751,  # without docstrings, comments and blank lines
+    "code lines": 40_750_,  # without docstrings, comments and blank lines
     "functions": 3301,  # methods and functions in functions included
     "files": 395,
     "options": 253,  # distinct names of long options of all commands
@@ -29,7 +29,7 @@ LIMITS = {
     "floors": 8,  # rooms in the longest chain of imports between rooms
     "import depth": 12,  # modules in the longest chain of imports that loading runs
     "modules in circles": 0,  # of imports, those in functions and for types included
-    "Any": 295,  # occurrences of this word
+    "Any": 296,  # occurrences of this word
 }
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "bmtools"

@@ -158,9 +158,8 @@ class Mixout:
         widths = [weight.shape[-1] for weight in self._weights]
         kept = rng.random(sum(widths)) >= self._probability
         # One transfer to the device, whatever the number of weights.
-        on_device = to_device(torch.from_numpy(kept.astype(np.float32)), self._weights[0].device).to(
-            self._weights[0].dtype)
-        return list(on_device.split(widths))
+        masks = to_device(torch.from_numpy(kept.astype(np.float32)), self._weights[0].device)
+        return list(masks.to(self._weights[0].dtype).split(widths))
 
     @contextmanager
     def mixed(self, number: int) -> Iterator[None]:
