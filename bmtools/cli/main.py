@@ -22,11 +22,12 @@ from bmtools.cli.streams import (
     finish_stdout,
     guard_standard_streams,
     reader_has_left,
+    say,
     warnings_as_lines,
 )
 from bmtools.distributed import SUPERVISED
 from bmtools.errors import BmtoolsError, GateError, settings_spelled_as_flags
-from bmtools.io.failures import not_utf8_name, system_fault, with_urls
+from bmtools.io.failures import not_utf8_name, system_fault
 from bmtools.io.system import Ended
 
 COMMANDS = {
@@ -246,6 +247,5 @@ def _usage_message(error: click.UsageError) -> str:
 def _print_error(message: str, code: int) -> int:
     from bmtools.errors import without_controls
 
-    message = with_urls(" ".join(message.split()))
-    click.echo("bmtools: " + without_controls(message), err=True)
+    say(without_controls(" ".join(message.split())))
     return code

@@ -14,6 +14,7 @@ import click
 
 from bmtools.cli.options import Decorator, together, writes_plot, writes_records
 from bmtools.cli.step import CommandStep
+from bmtools.cli.streams import say
 from bmtools.cli.tables import fitting_columns, flattened, print_lines, terminal_width
 from bmtools.errors import count_of
 from bmtools.io.failures import with_urls
@@ -100,8 +101,7 @@ def finish(step: CommandStep, what: str, leads_on: bool = True) -> None:
     """
     if step.display is not None:
         hint = _next_command(step.context) if leads_on else ""
-        seconds = format_duration(step.display.seconds)
-        click.echo(with_urls(f"bmtools: {what} in {seconds}{hint}"), err=True)
+        say(f"{what} in {format_duration(step.display.seconds)}{hint}")
 
 
 def _next_command(context: click.Context) -> str:

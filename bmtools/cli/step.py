@@ -15,7 +15,7 @@ import click
 from bmtools.cli.outputs import UNNAMED, DeclaredPath, check_outputs, declared_paths
 from bmtools.cli.progress import Display
 from bmtools.cli.step_records import SWITCH, Redirected, record_outputs
-from bmtools.cli.streams import StdoutDigest, hash_stdout
+from bmtools.cli.streams import StdoutDigest, hash_stdout, say
 from bmtools.distributed import SUPERVISED, is_main_process
 from bmtools.errors import BmtoolsError, BmtoolsWarning
 from bmtools.io.failures import is_url, with_urls
@@ -92,7 +92,7 @@ class CommandStep(Step):
         except click.exceptions.Exit as error:
             stopped = error
         for url in chain.from_iterable(map(upload, self._staged())):
-            click.echo(f"bmtools: uploaded {url}", err=True)
+            say(f"uploaded {url}")
         if stopped:
             raise stopped
 
@@ -144,7 +144,7 @@ class CommandStep(Step):
     def _announce_terminal(self) -> None:
         if sys.stdin.isatty():
             self.hide_status()  # it would appear in the text that is typed
-            click.echo("bmtools: reading from the terminal; end with Ctrl-D", err=True)
+            say("reading from the terminal; end with Ctrl-D")
 
     def hide_status(self) -> None:
         """Show no status for the rest of the command: others use the terminal."""

@@ -30,6 +30,11 @@ _STDIN, _STDOUT, _STDERR = 0, 1, 2
 _forgiven = {_STDERR}
 
 
+def say(message: str) -> None:
+    """Print a line about the command on stderr, with URLs in place of their local copies."""
+    click.echo(with_urls(f"bmtools: {message}"), err=True)
+
+
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
     """End the block by `Ended` after Ctrl-C, SIGTERM and SIGHUP, unless the caller handles them.
@@ -60,7 +65,7 @@ def warnings_as_lines() -> Iterator[None]:
             show_others(message, category, *place, **kept)
         elif is_main_process() and str(message) not in shown:
             shown.add(str(message))
-            click.echo(with_urls(f"bmtools: {message}"), err=True)
+            say(str(message))
 
     with warnings.catch_warnings():
         show_others = warnings.showwarning

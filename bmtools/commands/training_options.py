@@ -38,11 +38,11 @@ from bmtools.cli.results import (
 )
 from bmtools.cli.settings import with_options
 from bmtools.cli.step import CommandStep
+from bmtools.cli.streams import say
 from bmtools.data.settings import ShardConfig
 from bmtools.distributed import SHARD, is_launched, is_main_process, world_size
 from bmtools.errors import Reject, count_of
 from bmtools.io.directories import discard_run
-from bmtools.io.failures import with_urls
 from bmtools.io.provenance.manifest import is_finished
 from bmtools.io.sources import STDIN, split_name
 from bmtools.io.system import STOPPED, Ended, handling_signals, interruption
@@ -206,7 +206,7 @@ def _find_finished(step: CommandStep, values: Values) -> None:
     """End the command where `--resume` finds its run finished."""
     output = values["output"]
     if values["resume"] and is_finished(output, runs_directory(output)):
-        click.echo(with_urls(f"bmtools: {output} is finished already"), err=True)
+        say(f"{output} is finished already")
         from bmtools.study.cards.card import write_cards
 
         discard_run(runs_directory(output))  # a kill may have left it, or have prevented the cards
@@ -334,7 +334,7 @@ def run_training(step: CommandStep, model: ModelInit, data: DataConfig, config: 
                                                    device_kind=device_kind)))
         for kind, start in (("notes", ""), ("warnings", "warning: ")):
             for text in line[kind]:
-                click.echo(f"bmtools: {start}{text}", err=True)
+                say(f"{start}{text}")
 
 
 @contextmanager
@@ -365,7 +365,7 @@ class _EchoHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print the message."""
-        click.echo(f"bmtools: {record.getMessage()}", err=True)
+        say(record.getMessage())
 
 
 def _describe_leftover(output: Path) -> str:
@@ -385,7 +385,7 @@ def metric_printer(step: CommandStep) -> Callable[[JsonObject], None]:
 
     def print_metric(line: JsonObject) -> None:
         if "note" in line:
-            click.echo(f"bmtools: {line['note']}", err=True)
+            say(str(line["note"]))
         else:
             print_report(line)
 
@@ -406,7 +406,7 @@ def print_metrics(step: CommandStep, lines: Iterable[JsonObject]) -> None:
     if "checkpoint" in last:
         finish(step, training_closing(last))
     if "stopped" in last:
-        click.echo("bmtools: stopped before the end; --resume continues", err=True)
+        say("stopped before the end; --resume continues")
         if "TORCHELASTIC_RUN_ID" not in os.environ:
             raise click.exceptions.Exit(STOPPED)
 
