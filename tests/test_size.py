@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 LIMITS = {
-    "code lines": 40_750,  # without docstrings, comments and blank lines
-    "functions": 3301,  # methods and functions in functions included
+    "code lines": 40_741,  # without docstrings, comments and blank lines
+    "functions": 3302,  # methods and functions in functions included
     "files": 395,
     "options": 253,  # distinct names of long options of all commands
     "options of one command": 48,  # of the command that has most

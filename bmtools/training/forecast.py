@@ -52,12 +52,11 @@ def forecast(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject
         plan, initial, data, reject: as for `train`; the output is not touched.
         processes: that will share the work; this one takes the share of one of them.
         device_kind: short name of a card that is not here. No step is timed; speed, hours and
-            energy are a list each, of one value for each share in `hardware.MFU`.
+            energy are a list each, of one value for each share in `cards.MFU`.
 
     Raises:
         BmtoolsError: the run could not take its first step, the card or the architecture is
-            unknown, or memory does not hold a single
-            sequence.
+            unknown, or memory does not hold a single sequence.
     """
     with tempfile.TemporaryDirectory(prefix="bmtools-dry-run-") as directory:
         temporary = replace(plan, output=Path(directory) / "model", resume=False, overwrite=False)

@@ -56,8 +56,7 @@ CONTINUED_LEARNING_RATE = 1e-4
 # Settings that may change when a run is resumed: how the work is cut up, names of files whose
 # content is compared instead, and what to do about a spike that ended the session before.
 _FREE = ("micro_batch_size", "memory_gib", "activation_checkpointing", "compile", "device",
-         "model", "tokenizer", "teacher", "student", "terms",
-         "skip_spikes")
+         "model", "tokenizer", "teacher", "student", "terms", "skip_spikes")
 # Those of them that change the rounding of sums, which a deterministic run must not.
 _ROUNDING = ("micro_batch_size", "compile")
 

@@ -16,13 +16,7 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from bmtools.data.batches import (
-    Batches,
-    Collator,
-    Prefetcher,
-    ScheduledBatches,
-    SpecialTokens,
-)
+from bmtools.data.batches import Batches, Collator, Prefetcher, ScheduledBatches, SpecialTokens
 from bmtools.data.masking.strategies import MaskStrategy
 from bmtools.data.phase_lengths import resolve_steps
 from bmtools.data.sampler import Sampler, StreamPosition
@@ -61,11 +55,7 @@ from bmtools.training.distributed import (
 )
 from bmtools.training.layers import freeze, frozen_names
 from bmtools.training.loop import Trainer, memory_errors, to_device
-from bmtools.training.metrics import (
-    DivergedError,
-    Reporter,
-    speed_of,
-)
+from bmtools.training.metrics import DivergedError, Reporter, speed_of
 from bmtools.training.microbatch import fit_micro_batches, require_memory
 from bmtools.training.model_init import InitialModel, check_fits, padded_lengths, prepare_packing
 from bmtools.training.objectives import (
@@ -404,7 +394,6 @@ class Run:
             self.accelerator, self._evaluated_tokens(longest))
         self._objective.switch(self._phase_step.phase.objective.objective)
         return found
-
 
     def _evaluated_tokens(self, longest: int) -> int:
         """Return the tokens of a pass on held-out text; memory held as many with gradients."""
