@@ -2,6 +2,8 @@
 
 Compiled code calls the loop over documents and torch's memory-efficient kernel as they are: the
 lengths differ from batch to batch, and in torch 2.13 the kernel's own gradient cannot be traced.
+`torch._disable_dynamo` does the same as `torch.compiler.disable`, but imports the compiler at the
+first call. The import takes a second, and scoring never makes such a call.
 """
 
 from __future__ import annotations
@@ -89,7 +91,7 @@ def _attend_flash(query: Tensor, key: Tensor, value: Tensor, documents: Document
     return output.narrow(-1, 0, query.shape[-1])
 
 
-@torch.compiler.disable
+@torch._disable_dynamo
 def _attend_efficient(query: Tensor, key: Tensor, value: Tensor, documents: DocumentLengths,
                       scale: float, window: tuple[int, int], dropout: float) -> Tensor:
     """Call what nested tensors call for float32 and for GPUs before Ampere.
@@ -108,7 +110,7 @@ def _attend_efficient(query: Tensor, key: Tensor, value: Tensor, documents: Docu
     return output.squeeze(0).narrow(-1, 0, query.shape[-1]).to(query.dtype)
 
 
-@torch.compiler.disable
+@torch._disable_dynamo
 def attend_by_length(query: Tensor, key: Tensor, value: Tensor, lengths: Tensor,
                      scale: float, window: tuple[int, int], dropout: float = 0.0) -> Tensor:
     """Attend exactly, on any device: neighbours of equal length in one call, without copies.
@@ -197,7 +199,7 @@ class _Weights(Function):
         return scores @ key * ctx.scale, scores.mT @ query * ctx.scale, None, None
 
 
-@torch.compiler.disable
+@torch._disable_dynamo
 def _sample(weights: Tensor, dropped: int) -> Tensor:
     """Sample which weights stay, from 16 bits each: a third of the time of torch's own dropout.
 

@@ -134,6 +134,7 @@ def test_a_disk_that_is_full_at_the_last_save_costs_no_more_than_that(
     filler = disk / "filler"
 
     def finish(self: Checkpointer) -> dict[str, Any]:
+        self.settle()
         filler.write_bytes(bytes(os.statvfs(disk).f_bavail * 4096 - 20_000))
         return finished(self)
 
