@@ -27,8 +27,8 @@ from bmtools.tasks.settings import TaskScoresConfig
 @click.argument("predictions", nargs=-1, type=NamedInput(InputRecords()),
                 metavar="[[NAME=]PREDICTIONS]...")
 @takes_rejects
-@writes_file("--details", "Write a line for each error of mentions, or for each record that is "
-             "wrong, here.")
+@writes_file("--details", "Write a line for each wrong mention, or for each wrong record, to this "
+             "file.")
 @reports("the scores", plot="how often mentions of each score are right")
 @fails_under("the first metric of any predictions")
 @takes_values(TaskScoresConfig, StatisticsConfig)
@@ -36,12 +36,13 @@ def command(step: CommandStep, gold: str, predictions: tuple[str, ...], reject: 
             plot: Path | None, output: str, fail_under: float | None, **options: Any) -> None:
     """Score predictions of a task against gold records, and compare models.
 
-    GOLD has annotated records, PREDICTIONS the same ones as predict wrote them, in any order; none
-    or - means stdin. --task factoid matches questions, whose texts may differ. Prints a JSON line
-    per file: the task's metrics with intervals over documents, counts, kinds of error, and the same
-    by type or label. Files of one NAME are seeds of one model: a line per metric has their mean,
-    spread and intervals. A line for each two models has their difference with a permutation test.
-    Where mentions have scores, calibration says how far these are from the share that is right.
+    GOLD contains annotated records. PREDICTIONS contains the same records as predict wrote them,
+    in any order; no file or - means stdin. --task factoid matches questions, whose texts may
+    differ. Prints a JSON line per file: the task's metrics with intervals over documents, counts,
+    kinds of error, and the same by type or label. Files with the same NAME are seeds of one model:
+    a line per metric has their mean, spread and intervals. For each pair of models, a line has the
+    difference with a permutation test. If mentions have scores, calibration compares the scores
+    with the share of correct mentions.
     """
     from bmtools.scoring.regression_gate import check_bound
     from bmtools.tasks.metrics.samples import TASK_METRICS
@@ -49,7 +50,7 @@ def command(step: CommandStep, gold: str, predictions: tuple[str, ...], reject: 
 
     with usage_errors():
         if gold == STDIN and STDIN in (predictions or (STDIN,)):
-            raise click.UsageError("found stdin for GOLD and for PREDICTIONS, expected one of them")
+            raise click.UsageError("found stdin for GOLD and PREDICTIONS; name a file for one")
         runs = name_predictions(predictions or step.sources(()))
         lines = task_scores(gold, runs, reject=reject, **options)
     print_results(step, lines, output)

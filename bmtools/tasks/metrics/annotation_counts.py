@@ -1,4 +1,4 @@
-"""Counts of a set's annotations, and how uneven its labels are."""
+"""Counts of a data set's annotations, and the imbalance of its labels."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ _KINDS = ("entities", "relations", "label", "labels", "answers")
 
 @dataclass
 class AnnotationCounts:
-    """Annotations of records by the key that holds them and their type or label.
+    """Counts of annotations by their key in the record and by type or label.
 
     Attributes:
-        kinds: annotations by type or label, by key.
-        words: words by label: O, and B- and I- with the type of their entity.
-        repeats: how often each question and its first answer occur; in memory, as sets are small.
+        kinds: number of annotations by key, then by type or label.
+        words: number of words by label: O, and B- and I- with the type of their entity.
+        repeats: how often each question occurs with its first answer; kept in memory, because data
+            sets are small.
     """
 
     kinds: dict[str, Counter[str]] = field(default_factory=dict)
@@ -48,17 +49,18 @@ class AnnotationCounts:
         self.repeats.update(other.repeats)
 
     def line(self) -> JsonObject:
-        """Return the counts of each key, and how uneven they are.
+        """Return the counts of each key and a measure of their imbalance.
 
-        `label_bias` is, by the key of the annotation: of labels and types of relations, those of
-        all but the most frequent one divided by those of that; of entities, words inside of any
-        divided by words outside of all; of answers, the least times that a question and its
-        answer occur divided by the most, which `repeats` has.
+        `label_bias` has one value for each key. For labels and relations, it is the count of all
+        labels or types except the most frequent one, divided by the count of the most frequent one.
+        For entities, it is the number of words inside entities divided by the number of words
+        outside. For answers, it is the minimum number of times that a question occurs with its
+        answer, divided by the maximum; `repeats` contains both numbers.
 
-        `token_labels` counts words by B-, I- and O, those in two entities with the first.
+        `token_labels` counts words by B-, I- and O. A word in two entities counts for the first.
 
         Sources: Shin et al. 2020 (BioMegatron), table 8; Pavlova and Makhlouf 2023 (BIOptimus),
-        figure 6. Their tags are of tokens, not of words.
+        figure 6. They count tags of tokens, not of words.
         """
         kinds = {key: self.kinds[key] for key in _KINDS if self.kinds.get(key)}
         bias = {key: _share(counts.total() - max(counts.values()), max(counts.values()))

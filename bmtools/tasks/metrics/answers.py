@@ -1,4 +1,4 @@
-"""Answers: SQuAD's exact match and F1, BioASQ's measures of factoids, and the files of both."""
+"""Answers: SQuAD's exact match and F1, BioASQ's factoid measures, and both prediction formats."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bmtools.errors import RecordError, Reject
 from bmtools.records import JsonObject, Record, check, distinct
 
 MOST_ANSWERS = 5
-"""Answers to a factoid question that BioASQ takes."""
+"""Maximum number of answers to a factoid question in BioASQ."""
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -20,12 +20,12 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def question_of(record: JsonObject) -> str:
-    """Name the question of a record: `meta.question` where it has one, else its id."""
+    """Return the question of a record: `meta.question` if present, or its id."""
     return str(record.get("meta", {}).get("question", record["id"]))
 
 
 def right_answers(record: JsonObject) -> list[str]:
-    """List the right answers: those of `meta.exact_answer`, of which a snippet may have none."""
+    """List the correct answers: `meta.exact_answer` if present, or the answers in the snippet."""
     exact = record.get("meta", {}).get("exact_answer")
     if exact is None:
         return [answer["text"] for answer in record["answers"]]
@@ -33,28 +33,29 @@ def right_answers(record: JsonObject) -> list[str]:
 
 
 def language_of(record: JsonObject) -> str:
-    """Name the language of a record, English where it says none."""
+    """Return the language of a record; English if it is unspecified."""
     return str(record.get("lang") or "en")
 
 
 def normalize_answer(text: str, lang: str = "en") -> str:
-    """Fold case, drop ASCII punctuation and English articles, and join words by one space.
+    """Fold case, drop ASCII punctuation and English articles, and join words with one space.
 
-    Source: Rajpurkar et al. 2016, section 6.1; the order of the steps is that of their script.
-    Words of other languages that look like an article, such as Italian `a`, stay.
+    Source: Rajpurkar et al. 2016, section 6.1. The steps are in the order of their script. Words
+    of other languages that look like an article, such as Italian `a`, are kept.
     """
     words = text.lower().translate(_NO_PUNCTUATION)
     return " ".join((_ARTICLES.sub(" ", words) if lang.startswith("en") else words).split())
 
 
 def match_answer(gold: Sequence[str], predicted: str, lang: str = "en") -> tuple[float, float]:
-    """Compare an answer with each gold one by SQuAD's rules; the best counts, measure by measure.
+    """Compare an answer with each gold answer by SQuAD's rules and return the best values.
 
-    Gold answers of which nothing is left do not count, unless all are; then, or where there are
-    none, the answer must be empty (SQuAD 2.0).
+    Gold answers that are empty after normalization are ignored if others remain. If none remains,
+    or there are no gold answers, the prediction must be empty (SQuAD 2.0).
 
     Returns:
-        1 if it is equal to one but for case, punctuation and articles, else 0; and F1 over words.
+        1 if the answer equals a gold answer, ignoring case, punctuation and articles, and 0
+        otherwise; and the F1 over words. Each value is the best over all gold answers.
     """
     golds = [one for text in gold if (one := normalize_answer(text, lang))] or [""]
     found = normalize_answer(predicted, lang)
@@ -73,14 +74,14 @@ def _word_f1(gold: str, found: str) -> float:
 
 def merge_answers(questions: Iterable[Hashable], answers: Iterable[Iterable[tuple[str, float]]],
                   ) -> dict[Hashable, list[str]]:
-    """Merge the answers found in each snippet of a question: the best come first, each once.
+    """Merge the answers found in all snippets of a question, best first and without duplicates.
 
-    Of answers that differ in case alone the best one's spelling and score count. Equal scores stay
-    in order. Source: Yoon et al. 2019, section 3.3.
+    Answers that differ only in case are duplicates; the spelling and score of the best one are
+    used. Answers with equal scores keep their order. Source: Yoon et al. 2019, section 3.3.
 
     Args:
         questions: the question of each snippet.
-        answers: of each snippet, with their scores.
+        answers: the answers from each snippet, with their scores.
     """
     found: dict[Hashable, list[tuple[str, float]]] = defaultdict(list)
     for question, own in zip(questions, answers, strict=True):
@@ -96,17 +97,17 @@ def merge_answers(questions: Iterable[Hashable], answers: Iterable[Iterable[tupl
 
 
 def rank_factoid(synonyms: Iterable[str], ranked: Sequence[str]) -> tuple[float, float, float]:
-    """Find the first right answer among the first five; case does not count.
+    """Find the first correct answer among the first five, ignoring case.
 
     Source: Tsatsaronis et al. 2015, and BioASQ's published evaluator.
 
     Args:
-        synonyms: spellings of the right answer.
+        synonyms: spellings of the correct answer.
         ranked: answers, best first.
 
     Returns:
-        strict: 1 if the first answer is right, else 0; lenient: 1 if one of the first five is; and
-        1 over the place of the first right one of those, else 0.
+        strict: 1 if the first answer is correct, or 0; lenient: 1 if one of the first five is
+        correct, or 0; and the reciprocal of the rank of the first correct one of these five, or 0.
     """
     right = set(map(_folded, synonyms))
     places = [place for place, answer in enumerate(ranked[:MOST_ANSWERS], 1)
@@ -118,20 +119,20 @@ def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-# Files for the evaluation scripts of others
+# Files for the official evaluation scripts
 
 
 def squad_answers(records: Iterable[Record], reject: Reject,
                   predicted: str = "predicted") -> dict[str, str]:
-    """Return the best predicted answer or the label of each record by its id, empty for none.
+    """Return each record's best predicted answer or label by its id; empty if it has no answer.
 
-    Sources: the predictions that the evaluation scripts of SQuAD 1.1 and 2.0 read, and
+    Sources: the prediction format of the evaluation scripts of SQuAD 1.1 and 2.0, and
     evaluation.py of PubMedQA (repository pubmedqa/pubmedqa).
 
     Args:
-        records: with `answers` or `label` as `predict` writes them.
+        records: records with `answers` or `label` as `predict` writes them.
         reject: receives records without predictions, and repeated ids.
-        predicted: key of the predictions: an object, or their own key.
+        predicted: key of the object with predictions, or `answers` or `label` itself.
     """
     return {record["id"]: held["label"] if "label" in held else
             next((answer["text"] for answer in held["answers"]), "")
@@ -140,15 +141,15 @@ def squad_answers(records: Iterable[Record], reject: Reject,
 
 def bioasq_answers(records: Iterable[Record], reject: Reject,
                    predicted: str = "predicted") -> list[JsonObject]:
-    """Return questions with exact answers, as under `questions` of files of BioASQ's task B.
+    """Return questions with exact answers, as under `questions` in the files of BioASQ's task B.
 
-    A factoid question has the five best answers over all its texts, without synonyms, and a yes/no
-    question its label.
+    A factoid question has the five best answers from all its texts, without synonyms. A yes/no
+    question has its label.
 
     Args:
-        records: with `answers` or `label` as `predict` writes them.
-        reject: receives records without either, and repeated ids.
-        predicted: key of the predictions: an object, or their own key.
+        records: records with `answers` or `label` as `predict` writes them.
+        reject: receives records with neither key, and repeated ids.
+        predicted: key of the object with predictions, or `answers` or `label` itself.
     """
     bodies, labels = dict[str, str](), dict[str, str]()
     answers: dict[str, list[tuple[str, float]]] = defaultdict(list)
@@ -168,7 +169,7 @@ def bioasq_answers(records: Iterable[Record], reject: Reject,
 
 def _predicted(records: Iterable[Record], predicted: str, keys: Sequence[str],
                reject: Reject) -> Iterator[tuple[Record, Record]]:
-    """Yield records, each with a record of its predictions that has one of the keys."""
+    """Yield each record with a record of its predictions that contains one of the keys."""
     for record in distinct(records, reject):
         held = record if predicted in keys else record.get(predicted)
         key = next((one for one in keys if isinstance(held, dict) and one in held), None)

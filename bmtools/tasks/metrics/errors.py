@@ -1,4 +1,4 @@
-"""Kinds of error, lines of details, and calibration: what is wrong, and how sure a model was."""
+"""Kinds of error, lines with details, and the calibration of scores."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from bmtools.tasks.metrics.spans import Mention, Scores, Typed, rounded
 CORRECT, BOUNDARY, TYPE, BOTH, MISSED, SPURIOUS = (
     "correct", "boundary", "type", "boundary_and_type", "missed", "spurious")
 KINDS = (CORRECT, BOUNDARY, TYPE, BOTH, MISSED, SPURIOUS)
-"""Nothing is wrong, borders alone, the type alone, or both; no counterpart among predictions, and
-none among gold mentions."""
+"""Nothing is wrong; the boundary is wrong, the type, or both; the gold mention has no prediction
+(missed), or the prediction has no gold mention (spurious)."""
 _PREFERRED = (TYPE, BOUNDARY, BOTH)
 NONE = "-"
-"""Type of what has no counterpart."""
+"""Type shown for the absent side of a missed or spurious mention."""
 
 
 class Pair(NamedTuple):
-    """A gold mention and its prediction, either of which may be absent.
+    """A gold mention and its prediction, one of which may be absent.
 
     Args:
         kind: one of `KINDS`.
-        text: number of the text that they are in.
-        gold: start, end and type; None where the prediction is spurious.
-        predicted: likewise; None where the gold mention is missed.
+        text: number of the text that contains them.
+        gold: start, end and type; None if the prediction is spurious.
+        predicted: start, end and type; None if the gold mention is missed.
     """
 
     kind: str
@@ -39,18 +39,19 @@ class Pair(NamedTuple):
 
     @property
     def types(self) -> tuple[str, str]:
-        """Types of both; NONE where one is absent."""
+        """Types of the gold mention and of the prediction; NONE for an absent one."""
         return (self.gold[2] if self.gold else NONE,
                 self.predicted[2] if self.predicted else NONE)
 
 
 def pair_mentions(gold: Iterable[Mention], predicted: Iterable[Mention]) -> list[Pair]:
-    """Pair gold mentions with predictions one to one, text by text, and say what is wrong.
+    """Pair gold mentions with predictions one to one, text by text, and classify the errors.
 
-    Equal mentions are paired first, then those of equal borders, then overlapping ones of equal
-    type, then overlapping ones; of several the pair that shares the most characters comes first,
-    and of those the first in the text. Each gold mention and each prediction is in one pair, so
-    that the counts of kinds add up to support and to the number of predictions.
+    Equal mentions are paired first, then mentions with equal boundaries, then overlapping
+    mentions with equal types, then other overlapping mentions. Within each of these groups, the
+    pair that shares the most characters comes first, then the first pair in the text. Each gold
+    mention and each prediction is in exactly one pair, so the counts of the kinds add up to the
+    support and to the number of predictions.
     """
     sides: dict[int, tuple[set[Typed], set[Typed]]] = defaultdict(lambda: (set(), set()))
     for number, mentions in enumerate((gold, predicted)):
@@ -80,13 +81,13 @@ def _pair(expected: set[Typed],
 
 
 def count_errors(pairs: Iterable[Pair]) -> dict[str, int]:
-    """Count pairs by kind; all kinds are there."""
+    """Count pairs by kind, including kinds with count 0."""
     counts = Counter(pair.kind for pair in pairs)
     return {kind: counts[kind] for kind in KINDS}
 
 
 def count_confusions(pairs: Iterable[tuple[str, str]]) -> dict[str, dict[str, int]]:
-    """Count pairs by the gold type or label, then by the predicted one."""
+    """Count pairs by gold type or label, then by predicted type or label."""
     table: dict[str, dict[str, int]] = defaultdict(dict)
     for (gold, predicted), count in sorted(Counter(pairs).items()):
         table[gold][predicted] = count
@@ -95,15 +96,15 @@ def count_confusions(pairs: Iterable[tuple[str, str]]) -> dict[str, dict[str, in
 
 def detail_lines(gold: Sequence[JsonObject], predicted: Sequence[JsonObject],
                  key: str) -> Iterator[JsonObject]:
-    """Yield a line for each error: `id`, and what is `gold` and `predicted`.
+    """Yield a line for each error, with `id`, `gold` and `predicted`.
 
-    Mentions are paired, and lines have the `kind` of error; of other annotations there is a line
-    for each record whose gold and predicted ones differ.
+    Mentions are paired, and each line has the `kind` of error. For other annotations there is a
+    line for each record whose gold and predicted annotations differ.
 
     Args:
-        gold: records.
-        predicted: the same ones with predictions in place of annotations.
-        key: of the annotations.
+        gold: annotated records.
+        predicted: the same records with predictions in place of annotations.
+        key: key of the annotations.
     """
     for one, other in zip(gold, predicted, strict=True):
         if key == "entities":
@@ -122,7 +123,7 @@ def typed_spans(record: JsonObject) -> list[Typed]:
 
 
 def _value(record: JsonObject, gold: JsonObject, key: str) -> object:
-    """Return the annotation of a record in a form that can be compared."""
+    """Return a record's annotation in a form that can be compared."""
     if key == "relations":
         return sorted({*relations_of(record, gold)}, key=str)
     if key == "answers":
@@ -138,9 +139,9 @@ def _mention(mention: Typed | None, text: str) -> JsonObject | None:
 
 
 def relations_of(record: JsonObject, gold: JsonObject) -> Iterator[tuple[Hashable, Hashable, str]]:
-    """List head, tail and type of relations; other ids of the same mentions become the gold ones.
+    """Yield head, tail and type of each relation, with the ids of the gold record's mentions.
 
-    A mention that gold lacks stays start, end and type.
+    A mention that the gold record does not contain is represented by its start, end and type.
     """
     known, own = _mentions_by_id(gold), _mentions_by_id(record)
     ids = {mention: name for name, mention in known.items()}
@@ -160,20 +161,21 @@ PRECISION = 0.95
 
 
 def calibrate(scores: Sequence[object], correct: Sequence[bool]) -> Scores:
-    """Compare scores of predictions, as probabilities, with the share of them that is right.
+    """Compare scores of predictions, as probabilities, with the share of correct predictions.
 
     Source: Guo et al. 2017, section 2: reliability diagram and expected calibration error, over
     bins of equal width.
 
     Args:
-        scores: of each prediction; None, or a number that is no probability, for none.
-        correct: whether it is right.
+        scores: score of each prediction; a value that is not a probability, such as None, means
+            that the prediction has no score.
+        correct: whether each prediction is correct.
 
     Returns:
-        nothing if a prediction has no score. Otherwise `calibration` with the `error`, the mean
-        `score`, the `precision`, and the `bins` that are not empty. `kept` is the share of the
-        predictions with the highest scores that reach a precision of 0.95, and `threshold` is
-        their least score.
+        an empty object if any prediction has no score. Otherwise `calibration` with the `error`,
+        the mean `score`, the `precision`, and the `bins` that are not empty. `kept` is the largest
+        share of the predictions, in order of their scores, that reaches a precision of 0.95, and
+        `threshold` is the minimum score of these predictions.
     """
     if not scores or not all(isinstance(score, int | float) and 0 <= score <= 1
                              for score in scores):
@@ -200,15 +202,16 @@ def _bins(scores: np.ndarray, correct: np.ndarray) -> list[Scores]:
 
 def kept_at_precision(scores: np.ndarray, correct: np.ndarray,
                       precision: float = PRECISION) -> tuple[float, float | None]:
-    """Find the least score from which on predictions have a precision.
+    """Find the lowest score threshold at which predictions reach a precision.
 
     Returns:
-        share of predictions with this score or more, and the score; 0 and None if none has.
+        share of predictions with at least this score, and the score; 0 and None if no threshold
+        reaches the precision.
     """
     order = np.argsort(-scores, kind="stable")
     ranked, right = scores[order], correct[order].cumsum()
     counts = np.arange(1, len(ranked) + 1)
-    # Equal scores stay or go together.
+    # Predictions with equal scores are kept or dropped together.
     possible = (right >= precision * counts) & np.append(ranked[1:] != ranked[:-1], True)
     if not possible.any():
         return 0.0, None

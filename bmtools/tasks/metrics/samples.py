@@ -1,4 +1,4 @@
-"""Counts of each task over gold and predicted records, document by document, and its metrics."""
+"""Counts per document and metrics for each task, from gold records and predictions."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from bmtools.tasks.metrics.spans import (
 from bmtools.tasks.tagging import SUBTOKEN_F1, SUBTOKENS, token_runs
 
 Entry = tuple[int, str, int, float]
-"""Unit, kind, column and what is added there."""
+"""Number of the unit, kind, column, and the amount to add."""
 Members = Callable[[JsonObject, JsonObject], Iterable[tuple[*tuple[Hashable, ...], str]]]
-"""Lists what a record has, each with a type at its end, in terms of the gold record's."""
+"""Lists a record's members, each ending with its type, in the gold record's terms."""
 CORRECT, PREDICTED, SUPPORT = range(3)
 NO_ENTITIES = "no_entities"
-"""Task whose gold records have no entities, so that every prediction is a false positive."""
+"""Task for gold records without entities; every prediction is a false positive."""
 _COUNTS = {"support": SUPPORT, "predicted": PREDICTED, "correct": CORRECT}
 
 
@@ -53,13 +53,13 @@ class Pairs:
     """Gold records with their predictions.
 
     Args:
-        gold: records.
-        predicted: the same ones with predictions in place of annotations.
-        owners: (records,) number of the unit of each, which is drawn as a whole.
-        kinds: types or labels of all models, so that columns agree.
-        negative: class that is no finding.
-        documents: (records,) number of the document of each, which has the labels of its records;
-            units if left out.
+        gold: annotated records.
+        predicted: the same records with predictions in place of annotations.
+        owners: (records,) number of each record's unit; units are resampled as a whole.
+        kinds: types or labels of all models, so that the columns of all models agree.
+        negative: class that does not count as a finding.
+        documents: (records,) number of each record's document, which has the labels of all its
+            records; the units by default.
     """
 
     gold: Sequence[JsonObject]
@@ -84,10 +84,10 @@ class Pairs:
         return counts
 
     def count(self, members: Members) -> np.ndarray:
-        """Count members, (units, kinds, 3): correct ones, predicted ones and gold ones.
+        """Count members, (units, kinds, 3): correct, predicted and gold members.
 
         Args:
-            members: lists what a record has, in terms of the gold record's.
+            members: function that lists a record's members, in the gold record's terms.
         """
         gold, predicted = ({(number, *one) for number, (record, own) in enumerate(
             zip(records, self.gold, strict=True)) for one in members(record, own)}
@@ -106,7 +106,7 @@ def matches(totals: np.ndarray) -> Values:
 
 
 def averages(totals: np.ndarray) -> Values:
-    """Compute `matches`, and the mean F1 of the kinds that occur, plain and by their support."""
+    """Compute `matches`, and the mean F1 of the kinds that occur, unweighted and by support."""
     support = totals[..., SUPPORT]
     sizes = totals[..., PREDICTED] + support
     f1 = divide(2 * totals[..., CORRECT], sizes)
@@ -116,7 +116,7 @@ def averages(totals: np.ndarray) -> Values:
 
 
 def _counting(members: Members, measure: Measure) -> Callable[[Pairs], Sample]:
-    """Make the function that counts members for a metric."""
+    """Return the function that counts members for a metric."""
     return lambda pairs: Sample(pairs.count(members), measure)
 
 
@@ -129,12 +129,12 @@ def _mentions(records: Sequence[JsonObject]) -> list[tuple[int, int, int, str]]:
 
 
 def _words(find: Callable[[str], list[Span]]) -> Members:
-    """Make the function that lists the words that entities of a record touch."""
+    """Return the function that lists the words that a record's entities touch."""
     return lambda record, gold: words_in(find(gold["text"]), typed_spans(record))
 
 
 def mention_metrics(totals: np.ndarray) -> Values:
-    """Compute strict, relaxed and character-overlap scores, and those of tokens; see `spans`."""
+    """Compute strict, relaxed, character-overlap and token scores; see `spans`."""
     found = matches(totals)
     predicted, support = (totals[..., column].sum(axis=1) for column in (PREDICTED, SUPPORT))
     for name, column in (("relaxed", 3), ("character", 5)):
@@ -151,7 +151,7 @@ def _subtoken_metrics(totals: np.ndarray) -> Values:
 
 
 def _subtoken_runs(pairs: Pairs) -> Iterator[Entry]:
-    """Count runs of tokens that are right, and predicted ones."""
+    """Yield the counts of correct and of predicted runs of tokens."""
     for owner, gold, predicted in zip(pairs.owners, pairs.gold, pairs.predicted, strict=True):
         right, found = token_runs(predicted.get(SUBTOKENS, ()), typed_spans(gold))
         for column, runs in enumerate((right & found, found)):
@@ -193,7 +193,7 @@ def _false_positive_rates(totals: np.ndarray) -> Values:
 
 
 def _false_positive_sample(pairs: Pairs) -> Sample:
-    """Count predictions where nothing is right; a last row has tokens, documents, clean ones."""
+    """Count false positives; the last row has tokens, documents and clean documents."""
     documents = pairs.owners if pairs.documents is None else pairs.documents
     firsts = dict(zip(reversed(documents.tolist()), reversed(pairs.owners.tolist()), strict=True))
     flagged = {document for document, record in zip(documents, pairs.predicted, strict=True)
@@ -239,7 +239,7 @@ def _label_set_metrics(totals: np.ndarray) -> Values:
 
 
 def _label_set_sample(pairs: Pairs) -> Sample:
-    """Count labels of documents, which have those of all their records."""
+    """Count labels of documents; a document has the labels of all its records."""
     documents = pairs.owners if pairs.documents is None else pairs.documents
     firsts = np.unique(documents, return_index=True)[1]
     owners = np.unique(pairs.owners[firsts], return_inverse=True)[1]
@@ -290,10 +290,10 @@ def _answer_sample(pairs: Pairs) -> Sample:
 
 
 def _factoid_sample(pairs: Pairs) -> Sample:
-    """Count questions, each of which belongs to the unit of its first record.
+    """Count questions, each in the unit of its first record.
 
-    Several records may be snippets of one question. A question without a gold answer in any of its
-    snippets cannot be answered rightly.
+    Several records may be snippets of one question. A question without a gold answer in any
+    snippet cannot be answered correctly.
     """
     questions = [question_of(record) for record in pairs.gold]
     merged = merge_answers(questions, (
@@ -323,14 +323,14 @@ class TaskMetrics:
     """Metrics of a task.
 
     Args:
-        key: of records, that holds the annotation.
-        compared: metrics that models are compared by, the first one before all.
-        sample: counts what the metrics need.
-        kinds: lists the types or labels of a record.
-        by: what scores are broken down by: type or label; empty for nothing.
-        measure_kind: computes the metrics of one of them.
-        counts: columns of the counts that lines show, by name.
-        errors: counts of kinds of error and confusions, and the calibration of scores.
+        key: key of records that contains the annotation.
+        compared: metrics used to compare models; the first is the main metric.
+        sample: function that makes the counts for the metrics.
+        kinds: function that lists a record's types or labels.
+        by: name of the breakdown of scores: type or label; empty for no breakdown.
+        measure_kind: function that computes the metrics of one type or label.
+        counts: columns of the counts shown in lines, by name.
+        errors: function that returns counts of kinds of error, confusions and calibration.
     """
 
     key: str
@@ -343,7 +343,7 @@ class TaskMetrics:
     errors: Callable[[Pairs], Scores] = lambda pairs: {}
 
     def show_counts(self, counts: np.ndarray) -> dict[str, int]:
-        """Name the totals of counts, (kinds, columns)."""
+        """Return the totals of the counts, (kinds, columns), by name."""
         totals = counts.sum(axis=0)
         return {name: int(totals[column]) for name, column in self.counts.items()}
 
@@ -384,12 +384,12 @@ def measure(task: str, gold: Sequence[JsonObject], predicted: Sequence[JsonObjec
     Args:
         task: name of the task.
         gold: annotated records.
-        predicted: the same ones with predictions in place of annotations.
-        negative: class that is no finding.
+        predicted: the same records with predictions in place of annotations.
+        negative: class that does not count as a finding.
         by_document: join the labels of each document.
 
     Returns:
-        metrics and counts, and those of each type or label, but for the negative one.
+        metrics and counts, and the same for each type or label except the negative one.
     """
     metrics = TASK_METRICS[task]
     kinds = sorted({kind for record in (*gold, *predicted) for kind in metrics.kinds(record)})
@@ -406,11 +406,11 @@ def measure(task: str, gold: Sequence[JsonObject], predicted: Sequence[JsonObjec
 
 
 def number_documents(records: Sequence[JsonObject]) -> np.ndarray:
-    """Number the documents that records come from, see `document_of`."""
+    """Number the documents that contain the records; see `document_of`."""
     return numbered(map(document_of, records))
 
 
 def numbered(values: Iterable[Hashable]) -> np.ndarray:
-    """Number values in their order, equal ones alike."""
+    """Number values in order of first occurrence; equal values get the same number."""
     numbers: dict[Hashable, int] = {}
     return np.array([numbers.setdefault(value, len(numbers)) for value in values], dtype=int)

@@ -64,9 +64,9 @@ class Predictions:
     """Predictions of one model, or of one of its seeds.
 
     Args:
-        name: of these predictions.
+        name: name of these predictions.
         source: a file, or records.
-        model: whose predictions they are; the same for all its seeds.
+        model: name of the model; the same for all its seeds.
     """
 
     name: str
@@ -75,17 +75,17 @@ class Predictions:
 
 
 def name_predictions(files: Sequence[str]) -> list[Predictions]:
-    """Name the models of files: NAME=PATH, or a path, whose name is the file's.
+    """Name the models of files, given as NAME=PATH or as a path, which is named after its file.
 
-    Files of one NAME are seeds of one model.
+    Files with the same NAME are seeds of one model.
 
     Raises:
-        ValueError: a file named twice.
+        ValueError: if a file is given twice.
     """
     parts = [split_name(file) for file in files]
     paths = [path for _, path in parts]
     if repeated := [path for path, count in Counter(paths).items() if count > 1]:
-        raise ValueError(f"found {source_name(repeated[0])} twice, expected each file once")
+        raise ValueError(f"found {source_name(repeated[0])} twice; name each file once")
     stems = Counter(map(source_stem, paths))
     named = []
     for name, path in parts:
@@ -100,27 +100,28 @@ def task_scores(gold: RecordSource, predictions: Sequence[str | Predictions], *,
                 **settings: object) -> list[Line]:
     """Score predictions: `task_scores("test.jsonl", ["bio.jsonl", "base.jsonl"])`.
 
-    Gold annotations and all predictions are held in memory.
+    Keeps gold annotations and all predictions in memory.
 
     Args:
         gold: annotated records, or a file of them.
-        predictions: files of the same records with predictions, see `name_predictions`, or named
-            records.
-        details: file to write a line for each error or record of each model to, see
+        predictions: files that contain the same records with predictions, see
+            `name_predictions`; or named records.
+        details: file that receives a line for each error or wrong record of each model, see
             `detail_lines`.
         reject: receives bad records.
         settings: fields of `TaskScoresConfig` and `StatisticsConfig`.
 
     Returns:
-        a line for each file: the task's metrics, the main one first, with an `interval` of it and
-        `intervals` of the others over `units`, whose kind is `unit`; counts; errors;
-        the same `by` type or label; `data`: a hash of the gold annotations; `seed_of`: the model,
-        where this is one of its seeds. For each model of several seeds and each metric, a line of
-        `summarize_seeds`. For each two models and each metric, a line of their difference.
+        a line for each file, then a line of `summarize_seeds` for each metric and each model with
+        several seeds, then a line for each metric and each pair of models. The line of a file has
+        the task's metrics, the main one first, with its `interval` and the `intervals` of the
+        others, over `units` whose kind is `unit`. It also has counts, errors, and the same `by`
+        type or label; `data`, a hash of the gold annotations; and `seed_of`, the model's name, if
+        the file is one of several seeds.
 
     Raises:
-        BmtoolsError: records without annotations or predictions, or whose ids do not match.
-        ValueError: a setting out of range, or a file named twice.
+        BmtoolsError: if records have no annotations or predictions, or ids do not match.
+        ValueError: if a setting is out of range, or a file is given twice.
     """
     config, statistics = split_settings(settings, TaskScoresConfig, StatisticsConfig)
     named = iter(name_predictions([one for one in predictions if isinstance(one, str)]))
@@ -179,8 +180,8 @@ def _match(gold: RecordSource, runs: Sequence[Predictions], config: TaskScoresCo
     """Read gold records and predictions.
 
     Returns:
-        the task; the settings with its definition; gold records; for each of the runs, its
-        predictions in their order.
+        the task; the settings with its definition; gold records; for each run, its predictions
+        in the order of the gold records.
     """
     name = _source_name(gold)
     expected, *found = _read(gold, runs, config, reject)
@@ -201,8 +202,8 @@ def _match(gold: RecordSource, runs: Sequence[Predictions], config: TaskScoresCo
         if typed and stated_types else ()
     for kind in sorted({*split_names(stated_types or "")}.difference(known)) \
             if task != NO_ENTITIES else ():
-        raise DataError(f"{name}: found no annotation of the type {kind!r} that {setting('types')} "
-                        f"names, {suggestion(kind, sorted(known))}")
+        raise DataError(f"{name}: found no annotation of type {kind!r}, set in {setting('types')}; "
+                        f"{suggestion(kind, sorted(known))}")
     chosen, *others = ([choose_annotations(record, metrics.key, config) if typed else record
                         for record in records] for records in (expected.values(), *matched))
     for one, predictions in zip(runs, others if typed else (), strict=False):
@@ -212,16 +213,16 @@ def _match(gold: RecordSource, runs: Sequence[Predictions], config: TaskScoresCo
             raise DataError(f"{_source_name(one.source, one.name)}: found predictions of the types "
                             f"{', '.join(sides[1])} and gold annotations of {', '.join(sides[0])}, "
                             "expected types in common; "
-                            f"{setting('merge_types')} NAME scores entities of all types as one")
+                            f"set {setting('merge_types')} NAME to score all types as one")
     return task, config, chosen, others
 
 
 def _read(gold: RecordSource, runs: Sequence[Predictions], config: TaskScoresConfig,
           reject: Reject) -> list[dict[str, Record]]:
-    """Read gold records and each model's predictions, by id, or of factoids by question.
+    """Read gold records and each model's predictions by id, or by question for factoids.
 
     Raises:
-        DataError: no records, or ids that one side lacks.
+        DataError: if there are no records, or if ids are missing on one side.
     """
     name, unit = _source_name(gold), "records"
     expected, *found = (
@@ -243,17 +244,18 @@ def _by_question(gold: Mapping[str, Record], found: Sequence[Mapping[str, Record
                  key: str) -> Iterator[dict[str, Record]]:
     """Merge the records of each question into one, whose id and text are the question's id.
 
-    A test batch has other texts than its gold file: abstracts in place of snippets. Their ids do
-    not match, so a question is answered by all predictions that have its `meta.question`.
+    The texts in a test batch differ from the texts in its gold file: abstracts instead of
+    snippets. Their ids do not match, so all predictions with the same `meta.question` are merged
+    to answer a question.
 
     Args:
         gold: records by id.
-        found: predictions by id, of several models.
-        key: of the predictions.
+        found: each model's predictions by id.
+        key: key of the predictions.
 
     Yields:
-        records by question: of gold ones, whose `answers` are all that are right, then of each
-        model, with the answers found in all texts.
+        records by question: first the gold ones, whose `answers` are all correct answers; then
+        for each model, the ones with its answers from all texts.
     """
     places = {one: place for place, one in enumerate(gold)}
 
@@ -279,10 +281,10 @@ def _by_question(gold: Mapping[str, Record], found: Sequence[Mapping[str, Record
 
 def _with_definitions(config: TaskScoresConfig, key: str, runs: Sequence[Predictions],
                       found: Sequence[Mapping[str, Record]]) -> TaskScoresConfig:
-    """Fill settings that are None from the definitions that predictions of a key carry.
+    """Fill settings that are None from the definitions stored with predictions of a key.
 
     Raises:
-        DataError: definitions that cannot be read, or that contradict each other.
+        DataError: if a definition cannot be read, or definitions contradict each other.
     """
     sources: dict[str, str] = {}
     filled = config
@@ -302,9 +304,9 @@ def _with_definitions(config: TaskScoresConfig, key: str, runs: Sequence[Predict
                 continue
             before = getattr(filled, field)
             if before not in (None, value):
-                raise DataError(f"{name}: found predictions with the {field} {value!r}, and "
+                raise DataError(f"{name}: found predictions with {field} {value!r}, and "
                                 f"{before!r} in {sources[field]}; set {setting(field)} to score "
-                                "both in one way")
+                                "both in the same way")
             filled, sources[field] = replace(filled, **{field: value}), name
     return filled
 
@@ -314,7 +316,7 @@ def _source_name(source: RecordSource, other: str = "gold") -> str:
 
 
 def _estimates(sample: Sample, main: str, statistics: StatisticsConfig) -> Line:
-    """Make the keys of metrics, the main one first, and of their intervals."""
+    """Return the metrics, the main one first, and their intervals."""
     estimates = estimate_metrics([sample], statistics)
     first = estimates.pop(main)
     shown = {name: _shown(one.interval) for name, one in estimates.items() if one.interval}
@@ -330,7 +332,7 @@ def _shown(bounds: Interval | None) -> list[float | None] | None:
 
 def _by_kind(sample: Sample, pairs: Pairs, metrics: TaskMetrics,
              statistics: StatisticsConfig) -> Line:
-    """Score each type or label, but for a class that is no finding."""
+    """Score each type or label, except a class that does not count as a finding."""
     if not metrics.by:
         return {}
     found = {}
@@ -354,14 +356,15 @@ def _signature(task: str, config: TaskScoresConfig, unit: str) -> str:
 
 def _comparisons(samples: Mapping[str, Sequence[Sample]], metrics: TaskMetrics,
                  statistics: StatisticsConfig, unit: str) -> list[Line]:
-    """Compare each two models by each metric.
+    """Compare each pair of models by each metric.
 
     Returns:
-        lines: `compared`: the two models; `metric`; `difference`: the first one's mean over seeds
-        less the second one's, with its `interval` over units and seeds; `p`: of the paired
-        permutation test over units; of several seeds `p_over_seeds`, `seeds` of each and
-        `seeds_needed`, see `seeds_needed`; `p_holm` and `p_over_seeds_holm`: adjusted for as many
-        comparisons as there are by one metric (Holm 1979).
+        lines with `compared`, the two models; `metric`; `difference`, the first model's mean over
+        seeds minus the second model's, with its `interval` over units and seeds; and `p`, from the
+        paired permutation test over units. If a model has several seeds, lines also have
+        `p_over_seeds`, `seeds` (the number for each model) and `seeds_needed`, see `seeds_needed`.
+        `p_holm` and `p_over_seeds_holm` are adjusted for the number of comparisons by one metric
+        (Holm 1979).
     """
     if not statistics.resamples:
         return []
@@ -395,47 +398,48 @@ def _comparisons(samples: Mapping[str, Sequence[Sample]], metrics: TaskMetrics,
 
 
 _KEYS = {metrics.key: task for task, metrics in reversed(TASK_METRICS.items())}
-"""Task by the key of its annotations; a label's score is its probability."""
+"""Task by the key of its annotations; with a label, a score is its probability."""
 _MOST_NAMED = 3
 
 
 def require_same_ids(gold: Mapping[str, Record], gold_name: str, predicted: Mapping[str, Record],
                      name: str, unit: str = "records") -> None:
-    """Refuse gold records without predictions, and predictions without gold records.
+    """Raise an error for gold records without predictions or predictions without gold records.
 
     Args:
-        gold: records by id.
-        gold_name: of their source.
-        predicted: records by id.
-        name: of their source.
-        unit: name of what has an id.
+        gold: gold records by id.
+        gold_name: name of their source.
+        predicted: predictions by id.
+        name: name of their source.
+        unit: plural name of the items that have ids.
 
     Raises:
-        DataError: names ids that one side lacks.
+        DataError: names ids that are missing on one side.
     """
     for some, others, what in (
             (gold, predicted, f"no prediction for {{}} of {{}} {unit} of {gold_name}"),
-            (predicted, gold, f"{{}} of {{}} {unit} that {gold_name} lacks")):
+            (predicted, gold, f"{{}} of {{}} {unit} that {gold_name} does not contain")):
         if missing := [one for one in some if one not in others]:
             named = ", ".join(map(repr, missing[:_MOST_NAMED]))
             more = ", ..." if len(missing) > _MOST_NAMED else ""
             asked, answered = ({*map(question_of, side.values())} for side in (gold, predicted))
-            hint = f"; {setting('task')} factoid matches all records of a question" \
+            hint = f"; set {setting('task')} factoid to match all records of a question" \
                 if unit == "records" and asked == answered else ""
             raise DataError(f"{name}: found {what.format(len(missing), len(some))} (ids {named}"
                             f"{more}), expected one prediction for each gold {unit[:-1]}{hint}")
 
 
 def find_task(gold: Mapping[str, Record], predicted: Mapping[str, Record], key: str) -> str:
-    """Name the task whose annotations both sides have.
+    """Return the task whose annotations both sides contain.
 
     Args:
-        gold: records by id.
-        predicted: the same ones.
-        key: of the predictions.
+        gold: gold records by id.
+        predicted: predictions by id.
+        key: key of the predictions.
 
     Raises:
-        BmtoolsError: no predictions, or of none or several tasks, so that it must be named.
+        BmtoolsError: if there are no predictions, or if they match no task or several tasks, so
+            that the task must be named.
     """
     if key in _KEYS:
         return _KEYS[key]
@@ -448,22 +452,22 @@ def find_task(gold: Mapping[str, Record], predicted: Mapping[str, Record], key: 
         known.remove("score")
     if len(known) != 1:
         raise BmtoolsError(f"{first.place}: found {', '.join(held) or 'nothing'} under {key!r}, "
-                           f"and {', '.join(known) or 'none'} in the gold record, expected one of "
-                           f"{', '.join(_KEYS)} in both; {setting('task')} names the task")
+                           f"and {', '.join(known) or 'none of them'} in the gold record, expected "
+                           f"one of {', '.join(_KEYS)} in both; set {setting('task')}")
     return _KEYS[known[0]]
 
 
 def match_predictions(gold: Record, record: Record, task: str, key: str) -> Record:
-    """Make a record of the predictions alone, which take the place of annotations.
+    """Return a record that contains only the predictions, in place of annotations.
 
     Args:
         gold: record with the task's annotations.
-        record: the same one with predictions.
+        record: the same record with predictions.
         task: name of the task.
-        key: of the predictions: an object of them, or the task's own key.
+        key: key of the predictions: of an object that contains them, or the task's own key.
 
     Raises:
-        RecordError: predictions for another text, or without the task's key.
+        RecordError: if the predictions are for another text or do not contain the task's key.
     """
     own = TASK_METRICS[task].key
     held = record if key == own else record.get(key)
@@ -472,12 +476,12 @@ def match_predictions(gold: Record, record: Record, task: str, key: str) -> Reco
     if own not in held:
         found = ", ".join(held) or "nothing"
         raise RecordError(record.place, f"key '{key}.{own}' is missing; found {found}; "
-                          f"{setting('task')} names another task than {task}", record)
+                          f"to score another task than {task}, set {setting('task')}", record)
     if record["text"] != gold["text"]:
         raise RecordError(record.place, "found another text than the gold record has at "
                           f"{gold.place}; expected predictions for the same text", record)
     made = Record(id=record["id"], text=record["text"], place=record.place, **{own: held[own]})
-    if own == "relations":  # these are between the prediction's entities, or the record's own
+    if own == "relations":  # between the prediction's entities, or the entities of the record
         made["entities"] = held.get("entities", record.get("entities", []))
     try:
         check(made)
@@ -490,12 +494,13 @@ def match_predictions(gold: Record, record: Record, task: str, key: str) -> Reco
 
 
 def choose_annotations(record: Record, key: str, config: TaskScoresConfig) -> Record:
-    """Keep entities or relations of the types that are scored, those without direction oriented.
+    """Keep entities or relations of the scored types, and put undirected relations in one order.
 
     Args:
         record: gold annotations or predictions.
-        key: of its annotations.
-        config: types, direction and the label of no relation; entities of a merged type are kept.
+        key: key of the annotations.
+        config: types, direction and the label for no relation; entities with the merged type are
+            also kept.
     """
     types, merged = split_names(config.types or ""), config.merge_types
     kept = [one for one in record[key] if not types or one["type"] in (*types, merged)]
@@ -517,7 +522,7 @@ def choose_annotations(record: Record, key: str, config: TaskScoresConfig) -> Re
 
 
 def _choose_tag(tag: str, types: Collection[str | None], merged: str | None) -> str:
-    """Keep the tag of one of some types, or of any without types; merged ones have one name."""
+    """Keep a tag of one of the types, or any tag without types; use the merged type if given."""
     prefix, _, kind = tag.partition("-")
     if tag == OUTSIDE or (types and kind not in types):
         return OUTSIDE
@@ -525,25 +530,25 @@ def _choose_tag(tag: str, types: Collection[str | None], merged: str | None) -> 
 
 
 def _refuse_without(record: Record, key: str) -> NoReturn:
-    """Refuse a record without predictions, and name its keys that may be such."""
+    """Raise an error for a record without predictions, and name keys that may contain some."""
     held = [name for name, value in record.items() if name in _KEYS or (
         isinstance(value, dict) and not value.keys().isdisjoint(_KEYS))]
-    hint = f"; {setting('predicted')} {held[0]} takes others" if held else ""
+    hint = f"; to read other predictions, set {setting('predicted')} {held[0]}" if held else ""
     raise RecordError(record.place, f"key {key!r} is missing, expected an object of predictions, "
                       f"as bmtools predict writes it{hint}", record)
 
 
 def require_annotations(gold: Mapping[str, Record], task: str) -> None:
-    """Refuse gold records without the task's annotations, or with exact answers that are none.
+    """Raise an error for gold records without the task's annotations or with malformed answers.
 
     Raises:
-        RecordError: names the first.
+        RecordError: names the first such record.
     """
     key = TASK_METRICS[task].key
     for record in gold.values():
         if key not in record:
             raise RecordError(record.place, f"key {key!r} is missing; expected the gold annotation "
-                              f"of {task}; {setting('task')} names another task", record)
+                              f"of {task}; to score another task, set {setting('task')}", record)
         exact = record.get("meta", {}).get("exact_answer", [])
         try:
             msgspec.convert(exact, list[str | list[str]])

@@ -1,4 +1,4 @@
-"""Several seeds of one model: their spread, and what it takes to tell two models apart."""
+"""Several seeds of one model: their spread, and how many seeds can show a difference."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from bmtools.statistics.settings import StatisticsConfig
 from bmtools.tasks.metrics.spans import Scores, rounded
 
 POWER = 0.8
-"""Probability with which `seeds_needed` lets a difference be seen."""
+"""Probability of finding the difference with the number of seeds from `seeds_needed`."""
 _MOST_SEEDS = 10_000
-_DEALING = 3  # purpose of draws beside those of the other statistics
+_DEALING = 3  # separates this random stream from the other statistics
 _ROUNDING = 1e-10
-_CORRELATIONS = ("pearson", "spearman")  # from -1 to 1; other metrics from 0
+_CORRELATIONS = ("pearson", "spearman")  # range -1 to 1; other metrics start at 0
 
 
 def t_interval(values: Sequence[float], confidence: float, metric: str = "") -> Interval | None:
-    """Bound the mean of a metric's normal values by Student's t; None of fewer than two."""
+    """Bound the mean of normally distributed values by Student's t; None for fewer than two."""
     return interval_over_both(fmean(values), 0.0, 2, [values], confidence, metric) \
         if len(values) > 1 else None
 
@@ -33,21 +33,21 @@ def t_interval(values: Sequence[float], confidence: float, metric: str = "") -> 
 def interval_over_both(value: float, error: float, documents: int,
                        sides: Sequence[Sequence[float]], confidence: float,
                        metric: str = "") -> Interval:
-    """Bound a mean over seeds, or the difference of two, over documents and seeds.
+    """Bound a mean over seeds, or a difference of two means, over documents and seeds.
 
-    The variances over documents and over seeds add up; Student's t has the degrees of freedom by
-    Welch and Satterthwaite. What documents and seeds have in common counts twice, so that the
-    interval is rather too wide. Resampling a handful of seeds would make it too narrow.
+    The variances over documents and over seeds are added; the degrees of freedom for Student's t
+    are by Welch and Satterthwaite. Variance shared by documents and seeds counts twice, so the
+    interval is slightly too wide. Resampling a few seeds would make it too narrow.
 
     Args:
         value: the mean, or the difference.
         error: its standard error over documents.
-        documents: how many.
-        sides: each model's values by seed; of a single one the seeds' variance is unknown and
-            counts as 0.
+        documents: number of documents.
+        sides: each model's values by seed; with a single seed, the variance over seeds is unknown
+            and counts as 0.
         confidence: level of the interval.
-        metric: whose range the bounds stay in, or twice that range for the difference of two
-            models; empty for values without a range.
+        metric: name of the metric, whose range limits the bounds (for a difference of two models,
+            twice that range); empty for values without a range.
     """
     from scipy.stats import t
 
@@ -70,14 +70,14 @@ def summarize_seeds(seeds: Sequence[Sample], names: Sequence[str],
     """Summarize a model's metrics over seeds.
 
     Args:
-        seeds: results of each of two or more, on the same documents.
-        names: of the metrics.
+        seeds: results of two or more seeds on the same documents.
+        names: names of the metrics.
         settings: resamples and confidence.
 
     Returns:
-        by metric: `mean`, with an `interval` over seeds and documents; `seeds_interval`, for the
-        documents at hand, by t; `documents_interval`, for the seeds at hand, by the bootstrap;
-        `median`; `deviation` of a sample; `seeds`. Without metrics that are undefined.
+        by metric: `mean`, with an `interval` over seeds and documents; `seeds_interval`, by t, for
+        these documents; `documents_interval`, by the bootstrap, for these seeds; `median`;
+        `deviation`, the sample standard deviation; `seeds`. Undefined metrics are left out.
     """
     estimates = estimate_metrics(seeds, settings)
     values = [seed.metrics() for seed in seeds]
@@ -100,10 +100,11 @@ def summarize_seeds(seeds: Sequence[Sample], names: Sequence[str],
 
 def p_over_seeds(first: Sequence[float], second: Sequence[float],
                  settings: StatisticsConfig) -> float | None:
-    """Test whether two models' scores differ in mean, by dealing their seeds anew to both.
+    """Test whether two models' mean scores differ, by permuting seeds between the models.
 
-    All deals are tried where they are fewer than the resamples. With n seeds each the p-value is
-    at least 2 over the number of deals: 0.1 of three, 0.008 of five.
+    If there are fewer permutations than resamples, all are used. With n seeds per model, the
+    p-value is at least 2 divided by the number of permutations: 0.1 for three seeds, 0.008 for
+    five.
 
     Source: Fisher's permutation test; Efron and Tibshirani 1993, chapter 15.
 
@@ -133,14 +134,14 @@ def seeds_needed(difference: float, first: Sequence[float], second: Sequence[flo
                  confidence: float, power: float = POWER) -> int | None:
     """Compute how many seeds of each model would show a difference of this size.
 
-    That is the least number with which a two-sided t test finds it with the given power, if the
-    deviations are those of the seeds at hand.
+    This is the minimum number with which a two-sided t test finds the difference with the given
+    power, if the standard deviations equal those of the present seeds.
 
     Source: Cohen 1988, chapter 2, by the noncentral t distribution.
 
     Returns:
-        seeds of each model; None where one has fewer than two, where all agree, where there is no
-        difference, or where it would take more than ten thousand.
+        seeds for each model; None if a model has fewer than two, if all seeds agree, if there is
+        no difference, or if more than ten thousand would be needed.
     """
     if min(len(first), len(second)) < 2:
         return None
@@ -154,7 +155,7 @@ def seeds_needed(difference: float, first: Sequence[float], second: Sequence[flo
     def finds(seeds: int) -> bool:
         freedom, shift = 2 * (seeds - 1), effect * math.sqrt(seeds / 2)
         limit = t.ppf((1 + confidence) / 2, freedom)
-        # Far beyond the limit the distribution is not a number; the power there is 1.
+        # Far beyond the limit the distribution is NaN; the power there is 1.
         missed = nct.cdf(limit, freedom, shift) - nct.cdf(-limit, freedom, shift)
         return bool(not missed > 1 - power)
 

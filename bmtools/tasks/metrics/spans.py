@@ -1,7 +1,6 @@
 """Overlaps of mentions, words of texts, and arithmetic of scores.
 
-A mention is a tuple of the number of its text, start, end and type; the end is exclusive.
-Duplicates count once.
+A mention is a tuple of text number, start, end (exclusive) and type. Duplicates count once.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ Typed = tuple[int, int, str]
 
 
 class Overlaps(NamedTuple):
-    """Coverage of each side's mentions by the other side's mentions of their type.
+    """Overlap of each mention with the mentions of its type on the other side.
 
     Args:
-        gold: of each gold mention, the F1 by characters of the best prediction; 0 without overlap.
-        predicted: of each prediction, that of the best gold mention.
+        gold: for each gold mention, its character F1 with the best prediction; 0 without overlap.
+        predicted: for each prediction, its character F1 with the best gold mention.
     """
 
     gold: list[float]
@@ -37,13 +36,13 @@ class Overlaps(NamedTuple):
 
 def find_overlaps(gold: Iterable[Mention],
                   predicted: Iterable[Mention]) -> dict[tuple[int, str], Overlaps]:
-    """Compare each mention with the mentions of the other side that have its text and type.
+    """Compare each mention with the other side's mentions in the same text and of the same type.
 
-    The F1 of two mentions has the share of the gold one's characters that the prediction covers as
-    recall, and the share of the prediction's characters in the gold one as precision. Mentions are
-    not matched one to one.
+    The F1 of two mentions combines recall, the share of the gold mention's characters that the
+    prediction covers, and precision, the share of the prediction's characters inside the gold
+    mention. Mentions are not matched one to one.
 
-    Source: MultiClinAI at SMM4H-HeaRD 2026, whose character-overlap F1 this is.
+    Source: the character-overlap F1 of MultiClinAI at SMM4H-HeaRD 2026.
 
     Returns:
         overlaps by text and type.
@@ -62,12 +61,12 @@ def _by_text_and_type(mentions: Iterable[Mention]) -> dict[tuple[int, str], list
 
 
 def _best_overlaps(spans: Sequence[Span], others: Sequence[Span]) -> Iterator[float]:
-    """Yield each span's F1 by characters with the best of the others, which are sorted."""
+    """Yield each span's best F1 by characters with the other spans, which are sorted."""
     starts = [start for start, _ in others]
     longest = max((end - start for start, end in others), default=0)
     for start, end in spans:
         near = others[bisect_left(starts, start - longest):bisect_left(starts, end)]
-        # Twice the intersection over both lengths is the F1 of its shares of either.
+        # F1 is twice the intersection divided by the sum of both lengths.
         yield max((2 * max(0, min(end, last) - max(start, first)) / (end - start + last - first)
                    for first, last in near), default=0.0)
 
@@ -78,12 +77,12 @@ def find_words(text: str) -> list[Span]:
 
 
 def find_tokens(text: str) -> list[Span]:
-    """Find the words of running text, and its signs one by one."""
+    """Find the words of running text, and each punctuation mark."""
     return [match.span() for match in re.finditer(r"\w+|[^\w\s]", text)]
 
 
 def words_in(words: Sequence[Span], entities: Iterable[Typed]) -> set[tuple[int, str]]:
-    """Name the words that entities cover or touch, by number and type."""
+    """Return number and type of the words that entities cover or touch."""
     starts, ends = [start for start, _ in words], [end for _, end in words]
     return {(word, kind) for start, end, kind in entities
             for word in range(bisect_right(ends, start), bisect_left(starts, end))}
@@ -93,7 +92,7 @@ Scores = JsonObject
 
 
 def divide(numerator: ArrayLike, denominator: ArrayLike) -> np.ndarray:
-    """Divide element by element; 0 where the denominator is 0, as precision without predictions."""
+    """Divide element by element; 0 if the denominator is 0 (precision without predictions)."""
     upper, lower = np.broadcast_arrays(np.asarray(numerator, float), np.asarray(denominator, float))
     return np.divide(upper, lower, out=np.zeros(lower.shape), where=lower != 0)
 

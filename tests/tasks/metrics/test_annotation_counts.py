@@ -1,4 +1,4 @@
-"""Counts and label bias of sets, worked by hand and on real files."""
+"""Counts and label bias of annotated sets, computed by hand and compared with real files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bmtools.tasks.metrics.annotation_counts import AnnotationCounts
 
 
 def count(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """Count in two parts, which are added up."""
+    """Count two parts of the records and merge the counts."""
     first, second = AnnotationCounts(), AnnotationCounts()
     first.add(records[:1])
     second.add(records[1:])
@@ -21,7 +21,7 @@ def count(records: list[dict[str, Any]]) -> dict[str, Any]:
     return first.line()
 
 
-def test_every_kind_of_annotation() -> None:
+def test_every_kind_of_annotation_is_counted() -> None:
     mentions = [{"id": "a", "start": 0, "end": 10, "type": "DIS"},
                 {"id": "b", "start": 5, "end": 10, "type": "SIGN"}]
     records: list[dict[str, Any]] = [
@@ -31,7 +31,7 @@ def test_every_kind_of_annotation() -> None:
         {"id": "2", "text": "Febbre .", "entities": [], "relations": [], "label": "yes",
          "labels": ["x"], "meta": {"document": "d"}},
         {"id": "3", "text": "Tosse .", "label": "no"}]
-    # Two words of nine are in mentions, one of them in two.
+    # Two of nine words are in mentions; one of them is in two mentions.
     assert count(records) == {
         "entities": {"DIS": 1, "SIGN": 1}, "token_labels": {"O": 7, "B-DIS": 1, "I-DIS": 1},
         "relations": {"has": 1},
@@ -40,8 +40,8 @@ def test_every_kind_of_annotation() -> None:
 
 
 @pytest.mark.data
-def test_labels_of_words_are_the_tags_of_the_file(data: Path) -> None:
-    """BIOptimus, figure 6: BC5CDR, whose tags stand in the file."""
+def test_word_labels_equal_the_tags_in_the_file(data: Path) -> None:
+    """BIOptimus, figure 6, on BC5CDR, whose file contains tags."""
     path = data / "en/ner/BC5CDR/test.tsv"
     counts = AnnotationCounts()
     counts.add(conll_records([str(path)]))
@@ -49,7 +49,7 @@ def test_labels_of_words_are_the_tags_of_the_file(data: Path) -> None:
         line.split("\t")[1] for line in path.read_text().splitlines() if line)
 
 
-def test_answers_that_repeat() -> None:
+def test_repeated_answers_are_counted() -> None:
     records = [{"id": str(number), "text": "Asma.", "question": question,
                 "answers": [{"text": answer}] * bool(answer)} for number, (question, answer) in
                enumerate([("q", "a"), ("q", "a"), ("q", "b"), ("r", "a"), ("r", "")])]

@@ -23,7 +23,7 @@ from bmtools.tasks.metrics.answers import (
 
 
 def squad_twin(golds: list[str], found: str) -> tuple[float, float]:
-    """Exact match and F1 by SQuAD's published script, which SQuAD 2.0's uses for several golds."""
+    """Exact match and F1 by SQuAD's published script; with several golds, as in SQuAD 2.0."""
     def words(text: str) -> list[str]:
         kept = "".join(sign for sign in text.lower() if sign not in string.punctuation)
         return re.sub(r"\b(a|an|the)\b", " ", kept).split()
@@ -50,13 +50,14 @@ def squad_twin(golds: list[str], found: str) -> tuple[float, float]:
     (["the"], "a", 1, 1),
     (["a b b"], "b b b", 0, 4 / 5),
 ])
-def test_answers_by_hand(golds: list[str], found: str, exact: float, f1: float) -> None:
+def test_answers_equal_hand_computed_scores(golds: list[str], found: str, exact: float,
+                                            f1: float) -> None:
     assert match_answer(golds, found) == (exact, pytest.approx(f1))
     assert squad_twin(golds, found) == (exact, pytest.approx(f1))
 
 
 def perturbed(answer: str, context: str, rng: random.Random) -> str:
-    """Another answer: cut, longer, in other case, with signs, from elsewhere, or none."""
+    """Another answer: shorter, longer, in another case, with punctuation, unrelated, or empty."""
     words = answer.split()
     start = rng.randrange(len(context))
     return rng.choice([
@@ -67,7 +68,7 @@ def perturbed(answer: str, context: str, rng: random.Random) -> str:
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", ["en/qa/bioasq/squad-answers.json", "it/qa/SQuAD_it-test.json.gz"])
-def test_answers_equal_squads_rules_on_real_gold(data: Path, name: str) -> None:
+def test_answer_scores_equal_squads_script_on_real_data(data: Path, name: str) -> None:
     import gzip
 
     raw = (data / name).read_bytes()
@@ -92,8 +93,8 @@ def test_answers_equal_squads_rules_on_real_gold(data: Path, name: str) -> None:
     (["NF1"], ["NF-1"], (0, 0, 0)),
     (["NF1"], [], (0, 0, 0)),
 ])
-def test_factoids_by_hand(synonyms: list[str], ranked: list[str],
-                          expected: tuple[float, float, float]) -> None:
+def test_factoids_equal_hand_computed_ranks(synonyms: list[str], ranked: list[str],
+                                            expected: tuple[float, float, float]) -> None:
     assert rank_factoid(synonyms, ranked) == expected
 
 
@@ -116,20 +117,20 @@ def ranked(*answers: tuple[str, float], key: str = "predicted", **more: object) 
     return {key: {"answers": [{"text": text, "score": score} for text, score in answers]}, **more}
 
 
-def test_squad_takes_the_best_answer_of_each_id() -> None:
+def test_squad_file_contains_the_best_answer_for_each_id() -> None:
     faults: list[RecordError] = []
     records = predictions(a=ranked(("Aspirin", 0.9), ("heparin", 0.1)), b=ranked(), c={},
                           d={"predicted": {"answers": [{"score": 1}]}})
     assert squad_answers(records, faults.append) == {"a": "Aspirin", "b": ""}
     assert str(faults[0]) == ("f:3: key 'predicted.answers' is missing; expected answers or "
-                              "label as bmtools predict writes them")  # gold is no prediction
+                              "label as bmtools predict writes them")  # not the gold answers
     assert faults[1].place == "f:4"
     assert squad_answers(records[:1], faults.append, "answers") == {"a": "heparin"}
 
 
 @pytest.mark.data
-def test_labels_are_written_as_the_file_that_pubmedqa_scores(data: Path) -> None:
-    """Its evaluation.py compares a file of predictions with its ground truth, key by key."""
+def test_labels_are_written_in_pubmedqas_format(data: Path) -> None:
+    """PubMedQA's evaluation.py compares predictions with its ground truth, key by key."""
     folder = data / "en/qa/pubmedqa"
     truth = json.loads((folder / "test_ground_truth.json").read_text())
     records = pubmedqa_records([str(folder / "ori_pqal.json")],
@@ -137,7 +138,7 @@ def test_labels_are_written_as_the_file_that_pubmedqa_scores(data: Path) -> None
     assert squad_answers(records, refuse, "label") == truth
 
 
-def test_bioasq_takes_five_answers_of_all_texts_of_a_question() -> None:
+def test_bioasq_file_contains_five_answers_from_all_texts_of_a_question() -> None:
     meta = {"question": "q"}
     many = [(f"answer {number}", 0.5 - number / 100) for number in range(5)]
     records = predictions(
@@ -149,5 +150,5 @@ def test_bioasq_takes_five_answers_of_all_texts_of_a_question() -> None:
             ["heparin"], *([text] for text, _ in many[:4])]},
         {"id": "c", "body": "What?", "type": "yesno", "exact_answer": "yes"},
         {"id": "d", "body": "What?", "type": "factoid", "exact_answer": []}]
-    # The rank of the right answer in the file is the one that scores count.
+        # The scores use the correct answer's rank in the file.
     assert rank_factoid(["answer 0"], [one for [one] in found[0]["exact_answer"]])[2] == 1 / 2

@@ -1,4 +1,4 @@
-"""Calibration: by hand, and against a plain count."""
+"""Calibration, compared with results computed by hand and with a simple count."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from bmtools.tasks.metrics.errors import calibrate, kept_at_precision
 
 
-def test_bins_by_hand() -> None:
-    """Two bins: 0.25 where half is right, 0.95 and 1 where all is."""
+def test_bins_equal_a_hand_computed_example() -> None:
+    """Scores around 0.25 with half of the predictions correct, and 0.95 and 1 with all correct."""
     found = calibrate([0.2, 0.3, 0.95, 1.0], [True, False, True, True])["calibration"]
     assert found["bins"] == [
         {"from": 0.2, "predictions": 1, "score": 0.2, "precision": 1.0},
@@ -29,7 +29,7 @@ def test_only_probabilities_are_calibrated(scores: list[object]) -> None:
 
 
 def kept_by_counting(scores: list[float], right: list[bool], precision: float) -> float:
-    """The largest share that any threshold keeps at the precision."""
+    """Return the largest share that any threshold keeps at the precision."""
     shares = [0.0]
     for threshold in scores:
         kept = [one for score, one in zip(scores, right, strict=True) if score >= threshold]
@@ -38,7 +38,7 @@ def kept_by_counting(scores: list[float], right: list[bool], precision: float) -
     return max(shares)
 
 
-def test_what_is_kept_equals_a_plain_count() -> None:
+def test_share_at_precision_equals_a_simple_count() -> None:
     rng = random.Random(2)
     for _ in range(200):
         size, precision = rng.randint(1, 30), rng.choice([0.5, 0.75, 0.95])

@@ -52,13 +52,14 @@ def relation(head: str, tail: str) -> Line:
     ("answers", [{"text": "il cuore"}], [{"text": "cuore"}, {"text": "sangue"}],
      [{"gold": ["il cuore"], "predicted": ["cuore", "sangue"]}]),
 ])
-def test_what_is_wrong_is_told(key: str, gold: Any, predicted: Any, lines: list[Line]) -> None:
+def test_each_error_has_a_line_of_details(key: str, gold: Any, predicted: Any,
+                                          lines: list[Line]) -> None:
     record = {"id": "7", "text": TEXT, **({"entities": IDS} if key == "relations" else {})}
     assert [*detail_lines([{**record, key: gold}], [{**record, key: predicted}], key)] == [
         {"id": "7", **line} for line in lines]
 
 
-def test_errors_are_as_many_as_are_counted(tmp_path: Path) -> None:
+def test_details_and_error_counts_agree(tmp_path: Path) -> None:
     gold = [{"id": str(number), "text": TEXT, "entities": [CUORE, SANGUE]} for number in range(3)]
     changes: list[list[Line]] = [[CUORE], [{**CUORE, "type": "FLUID"}, SANGUE], [CUORE, SANGUE]]
     found = [{**record, "predicted": {"entities": entities}}
@@ -78,7 +79,7 @@ def test_errors_are_as_many_as_are_counted(tmp_path: Path) -> None:
     ({"label": "a"}, "negative: found 'no', expected a, b"),
     ({"entities": []}, "negative: found 'no', expected none, as entities have no classes"),
 ])
-def test_a_negative_class_must_be_one(keys: Line, message: str) -> None:
+def test_negative_class_must_be_a_known_label(keys: Line, message: str) -> None:
     gold = [{"id": "0", "text": TEXT, **keys}]
     other = {"label": "b"} if "label" in keys else keys
     with pytest.raises(DataError, match=message):
@@ -103,7 +104,7 @@ def random_mentions(rng: random.Random, most: int) -> list[Mention]:
     ([(0, 1, "X"), (0, 3, "X")], [(BOUNDARY, "X", "X"), (SPURIOUS, None, "X")]),
     ([], [(MISSED, "X", None)]),
 ])
-def test_kinds_of_error(found: list[tuple[int, int, str]], kinds: list[Any]) -> None:
+def test_kinds_of_error_are_recognized(found: list[tuple[int, int, str]], kinds: list[Any]) -> None:
     pairs = pair_mentions([("a", 0, 4, "X")], [("a", *one) for one in found])
     assert [(pair.kind, pair.gold and pair.gold[2], pair.predicted and pair.predicted[2])
             for pair in pairs] == kinds
@@ -114,7 +115,7 @@ def test_kinds_of_error(found: list[tuple[int, int, str]], kinds: list[Any]) -> 
     assert {pair.kind for pair in elsewhere} <= {MISSED, SPURIOUS}
 
 
-def test_errors_add_up() -> None:
+def test_errors_add_up_to_support_and_predictions() -> None:
     rng = random.Random(2)
     for _ in range(200):
         gold, found = random_mentions(rng, 8), random_mentions(rng, 8)

@@ -28,7 +28,7 @@ TEXT = "il cuore pompa il sangue nelle arterie e nelle vene"
 
 
 def predicted(records: list[Line], change: Callable[[Line], Line]) -> list[Line]:
-    """Records as `predict` writes them: annotations stay, predictions are an object beside."""
+    """Return records as `predict` writes them: annotations and a separate object of predictions."""
     return [{**record, "predicted": change(record)} for record in records]
 
 
@@ -69,7 +69,7 @@ def typed(kind: str) -> list[Line]:
 
 
 def test_gold_without_entities_counts_false_positives(rng: random.Random) -> None:
-    # Two records of ten words make a document; twelve documents.
+        # Each of twelve documents consists of two records with ten words.
     gold = texts(24, entities=lambda _: [])
     found = predicted(gold, lambda record: {"entities": entities(rng) if record["id"] in
                                             ("0", "1", "5", "9", "22") else []})
@@ -106,34 +106,34 @@ def test_seeds_without_entities_may_have_more_than_one_false_positive() -> None:
     assert mean["interval"][1] > mean["mean"]
 
 
-def test_disjoint_types_are_refused_by_both_names() -> None:
+def test_disjoint_types_are_an_error_that_names_both() -> None:
     gold = texts(2, entities=lambda number: typed("AB"[number]))
     found = predicted(gold, lambda record: {"entities": typed("MENTION")})
     with pytest.raises(DataError, match=r"m0: found predictions of the types MENTION and gold "
                                         r"annotations of A, B, expected types in common; "
-                                        r"merge_types NAME scores entities of all types as one"):
+                                        r"set merge_types NAME to score all types as one"):
         score(gold, found)
     [line] = score(gold, found, merge_types="MENTION")
     assert line["f1"] == 1 and "merge_types:MENTION" in line["signature"]
 
 
-def test_contradicting_or_broken_definitions_are_refused() -> None:
+def test_contradicting_or_broken_definitions_are_errors() -> None:
     gold = texts(2, entities=lambda number: typed("A"))
     one, other, broken = (predicted(gold, lambda record, own=own: {
         "entities": typed("A"), "definition": {"entities": own}})
         for own in ({"types": "A"}, {"types": "A,B"}, {"types": 7}))
-    with pytest.raises(DataError, match="m1: found predictions with the types 'A,B', and 'A' in "
-                                        "m0; set types to score both in one way"):
+    with pytest.raises(DataError, match="m1: found predictions with types 'A,B', and 'A' in m0; "
+                                        "set types to score both in the same way"):
         score(gold, one, other)
     assert score(gold, one, other, types="A")[0]["f1"] == 1
     with pytest.raises(RecordError, match=r"key 'predicted.definition'.*as bmtools predict"):
         score(gold, broken)
 
 
-# Each task's metrics are those of the functions that tasks score themselves by
+# The metrics of each task equal independent implementations
 
 
-def test_mentions(rng: random.Random) -> None:
+def test_mention_scores_equal_simple_implementations(rng: random.Random) -> None:
     gold = texts(30, entities=lambda number: entities(rng))
     found = predicted(gold, lambda record: {"entities": record["entities"][1:] + entities(rng)})
     [line] = score(gold, found)
@@ -163,8 +163,8 @@ def test_mentions(rng: random.Random) -> None:
         ("_f1", "precision", "recall"))}
 
 
-def test_signs_are_tokens_of_their_own() -> None:
-    """One token of three is found: the mention is `A-T`, what was found `(A`."""
+def test_punctuation_marks_are_separate_tokens() -> None:
+    """The mention `A-T` has three tokens; the prediction `(A` finds one of them."""
     gold = [{"id": "1", "text": "l'(A-T)", "entities": [{"start": 3, "end": 6, "type": "X"}]}]
     found = predicted(gold, lambda _: {"entities": [{"start": 2, "end": 4, "type": "X"}]})
     [line] = score(gold, found)
@@ -172,7 +172,7 @@ def test_signs_are_tokens_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("negative", ["", "no"])
-def test_labels(rng: random.Random, negative: str) -> None:
+def test_label_scores_equal_scikit_learn(rng: random.Random, negative: str) -> None:
     gold = texts(40, label=lambda number: rng.choice(["no", "a", "b"]))
     found = predicted(gold, lambda record: {
         "label": rng.choice([record["label"], "a", "c"]), "score": 0.5, "probabilities": {}})
@@ -194,8 +194,8 @@ def test_labels(rng: random.Random, negative: str) -> None:
     assert sum(line["confusion"]["no"].values()) == sum(r["label"] == "no" for r in gold)
 
 
-def test_label_sets_of_documents(rng: random.Random) -> None:
-    def some(number: int) -> list[str]:  # BLUE's set has no example without labels
+def test_document_label_scores_equal_scikit_learn(rng: random.Random) -> None:
+    def some(number: int) -> list[str]:  # BLUE has no example without labels
         return rng.sample("abcde", rng.randint(not number % 2, 2))
 
     gold = texts(40, labels=some)
@@ -217,8 +217,8 @@ def test_label_sets_of_documents(rng: random.Random) -> None:
         f1_score(*tables, average=None, zero_division=0).tolist(), abs=1e-6)
 
 
-def test_documents_keep_their_labels_whatever_the_unit(rng: random.Random) -> None:
-    """Units of five documents each, and records; labels are joined by document in each case."""
+def test_labels_are_joined_by_document_for_every_unit(rng: random.Random) -> None:
+    """Units are documents, groups of five documents, or records."""
     gold = texts(40, labels=lambda number: rng.sample("abcde", 1 + number % 2),
                  source=lambda number: f"h{number // 10}")
     found = predicted(gold, lambda record: {"labels": record["labels"][:1]})
@@ -252,7 +252,7 @@ def answers(*found: str) -> list[Line]:
     return [{"text": text} for text in found]
 
 
-def test_answers() -> None:
+def test_answer_scores_equal_a_hand_computed_example() -> None:
     gold = texts(4, answers=lambda number: answers("il cuore", "cuore") * (number < 2))
     given = [answers("cuore", "vene"), answers("il sangue"), [], answers("vene")]
     found = predicted(gold, lambda record: {"answers": given[int(record["id"])]})
@@ -281,7 +281,7 @@ def test_factoids_are_merged_over_snippets() -> None:
     assert (line["mrr"], line["questions"]) == (0.0, 3)
 
 
-def test_factoids_whose_answer_no_snippet_has_count() -> None:
+def test_factoids_count_even_if_no_snippet_contains_the_answer() -> None:
     exact = {"q": ["cuore", "petto"], "r": ["fegato"]}
     gold = [{"id": question, "text": TEXT, "answers": [], "meta": {
         "question": question, "exact_answer": spellings}} for question, spellings in exact.items()]
@@ -290,7 +290,7 @@ def test_factoids_whose_answer_no_snippet_has_count() -> None:
     assert (line["strict_accuracy"], line["questions"]) == (0.5, 2)
 
 
-def test_questions_are_answered_in_other_texts_than_the_gold_ones() -> None:
+def test_predictions_for_other_texts_match_by_question() -> None:
     gold = [{"id": f"{question}_{number}", "text": TEXT, "answers": answers("cuore"),
              "meta": {"document": question, "question": question}}
             for question in ("q", "r") for number in range(3)]
@@ -302,13 +302,13 @@ def test_questions_are_answered_in_other_texts_than_the_gold_ones() -> None:
     assert shows(line, {"strict_accuracy": 0.5, "lenient_accuracy": 1, "mrr": 0.75, "questions": 2})
     with pytest.raises(DataError, match="no prediction for 1 of 2 questions of gold"):
         score(gold, found[1:2], task="factoid")
-    with pytest.raises(DataError, match=r"for each gold record; task factoid matches all records"):
+    with pytest.raises(DataError, match=r"gold record; set task factoid to match all records of"):
         score(gold, found)
 
 
 @pytest.mark.data
-def test_a_test_batch_of_bioasq_is_scored_by_question(data: Path) -> None:
-    """The batch has 167 texts of 39 questions, the gold file 232 snippets of them."""
+def test_bioasq_test_batch_is_scored_by_question(data: Path) -> None:
+    """The batch has 167 texts for 39 questions; the gold file has 232 snippets for them."""
     folder = data / "en/qa/bioasq"
     gold = [*bioasq_records([str(folder / "4B1_golden.json")], "factoid")]
     batch = squad_records([str(folder / "BioASQ-test-factoid-4b-1.json")])
@@ -326,7 +326,7 @@ def relation(head: str, tail: str, kind: str = "EFFECT") -> Line:
     return {"head": head, "tail": tail, "type": kind}
 
 
-def test_relations_are_matched_by_what_they_connect() -> None:
+def test_relations_are_matched_by_the_mentions_they_connect() -> None:
     spans = [{"id": "T1", "start": 3, "end": 8, "type": "A"},
              {"id": "T2", "start": 18, "end": 24, "type": "B"}]
     gold = [{"id": "0", "text": TEXT, "entities": spans,
@@ -361,7 +361,7 @@ def test_types_and_directions_can_be_chosen() -> None:
     assert counts(types="EFFECT", undirected=True) == [1, 1, 1]
     [line] = score(gold, found, task="relations")
     assert (line["macro_f1"], line["weighted_f1"]) == (pytest.approx(1 / 3, abs=1e-6),) * 2
-    with pytest.raises(DataError, match="no annotation of the type 'EFECT' that types names, did"):
+    with pytest.raises(DataError, match="no annotation of type 'EFECT', set in types; did"):
         counts(types="EFECT")
 
 
@@ -386,7 +386,7 @@ def test_models_are_compared() -> None:
     assert all(line["p_holm"] < 0.05 and line["interval"][0] > 0 for line in others)
     values = [line["accuracy"] for line in lines[:3]]
     assert same["difference"] == pytest.approx(values[0] - values[1], abs=1e-6)
-    # Holm's factors: three for the smallest p-value, two, one; never below an earlier one.
+        # Holm's factors: three for the smallest p-value, then two and one; values never decrease.
     ordered = sorted(compared, key=lambda line: line["p"])
     expected = np.maximum.accumulate([line["p"] * (3 - n) for n, line in enumerate(ordered)])
     assert [line["p_holm"] for line in ordered] == pytest.approx(
@@ -394,7 +394,7 @@ def test_models_are_compared() -> None:
     assert score(gold, *found, resamples=0)[3:] == []
 
 
-def test_seeds_have_lines_of_their_own() -> None:
+def test_seeds_are_summarized_and_compared() -> None:
     gold = texts(60, label=lambda number: "ab"[number % 2])
     named = [Predictions(f"{model}-{seed}", noisy(gold, 10 * seed + len(model), rate), model)
              for model, rate in (("bio", 0.1), ("base", 0.3)) for seed in range(3)]
@@ -414,7 +414,7 @@ def test_seeds_have_lines_of_their_own() -> None:
     assert lines == task_scores(gold, named, resamples=100)
 
 
-def test_files_are_named(tmp_path: Path) -> None:
+def test_models_are_named_after_files(tmp_path: Path) -> None:
     def names(*files: str) -> list[tuple[str, str]]:
         return [(one.name, one.model) for one in name_predictions(files)]
 
@@ -429,7 +429,7 @@ def test_files_are_named(tmp_path: Path) -> None:
     assert names(str(odd)) == [("rate=1", "rate=1")]
 
 
-# What does not match
+# Mismatches
 
 
 GOLD = texts(4, label=lambda number: "a")
@@ -439,20 +439,20 @@ FOUND = predicted(GOLD, lambda record: {"label": "a"})
 @pytest.mark.parametrize(("gold", "found", "message"), [
     (GOLD, FOUND[1:], "m0: found no prediction for 1 of 4 records of gold (ids '0'), expected one "
                       "prediction for each gold record"),
-    (GOLD[2:], FOUND, "m0: found 2 of 4 records that gold lacks (ids '0', '1'), expected"),
+    (GOLD[2:], FOUND, "m0: found 2 of 4 records that gold does not contain (ids '0', '1'), "),
     (GOLD[:3], FOUND[3:], "m0: found no prediction for 3 of 3 records of gold (ids '0', '1', '2')"),
     (GOLD, [*FOUND, FOUND[0]], "record 5: found the id '0' again, which record 1 has; expected "
                                "ids that differ"),
     ([*GOLD, GOLD[1]], FOUND, "record 5: found the id '1' again"),
     (GOLD, GOLD, "record 1: key 'predicted' is missing, expected an object of predictions, as "
-                 "bmtools predict writes it; predicted label takes others"),
+                 "bmtools predict writes it; to read other predictions, set predicted label"),
     (GOLD, [{**FOUND[0], "text": "altro"}, *FOUND[1:]],
      "record 1: found another text than the gold record has at record 1"),
     (GOLD, predicted(GOLD, lambda record: {"score": 1.0}),
-     "record 1: found score under 'predicted', and none in the gold record, expected one "
-     "of answers, score, labels, label, relations, entities in both; task names the task"),
+     "record 1: found score under 'predicted', and none of them in the gold record, expected one "
+     "of answers, score, labels, label, relations, entities in both; set task"),
     (GOLD, [FOUND[0], {**FOUND[1], "predicted": {"score": 1}}, *FOUND[2:]],
-     "record 2: key 'predicted.label' is missing; found score; task names another task"),
+     "record 2: key 'predicted.label' is missing; found score; to score another task"),
     (GOLD, [FOUND[0], {**FOUND[1], "predicted": {"label": 7}}, *FOUND[2:]],
      "record 2: key 'predicted.label': found a whole number, expected text"),
     (texts(1, answers=lambda number: []), [{**texts(1)[0], "predicted": {"answers": [
@@ -464,19 +464,20 @@ FOUND = predicted(GOLD, lambda record: {"label": "a"})
     ([{k: v for k, v in GOLD[0].items() if k != "label"}, *GOLD[1:]], [*FOUND[1:], FOUND[0]],
      "record 1: key 'label' is missing; expected the gold annotation of classification"),
 ])
-def test_what_does_not_match_is_named(gold: list[Line], found: list[Line], message: str) -> None:
+def test_mismatches_are_reported_with_their_position(gold: list[Line], found: list[Line],
+                                                     message: str) -> None:
     with pytest.raises(BmtoolsError) as error:
         score(gold, found)
     assert str(error.value).startswith(message)
 
 
-def test_predictions_may_have_taken_the_place_of_annotations() -> None:
+def test_predictions_may_replace_annotations() -> None:
     found = [{**record, "label": "b"} for record in GOLD]
     [line] = score(GOLD, found, predicted="label")
     assert (line["task"], line["accuracy"]) == ("classification", 0.0)
     other = [{**record, "mine": {"label": "a"}} for record in GOLD]
     assert score(GOLD, other, predicted="mine")[0]["accuracy"] == 1.0
-    with pytest.raises(RecordError, match="it; predicted label takes others"):
+    with pytest.raises(RecordError, match="it; to read other predictions, set predicted label"):
         score(GOLD, other)
 
 
@@ -504,8 +505,8 @@ print(TASK_METRICS["ner"].sample(pairs).counts.tobytes().hex())
 """
 
 
-def test_the_same_input_gives_the_same_bits() -> None:
-    """Whatever order Python gives sets, on which the last digits of sums would depend."""
+def test_scores_do_not_depend_on_the_order_of_sets() -> None:
+    """The order of Python sets could change the last digits of sums."""
     outputs = {subprocess.run([sys.executable, "-c", SUMS], check=True, capture_output=True,
                               env={**os.environ, "PYTHONHASHSEED": seed}).stdout
                for seed in "123"}

@@ -21,7 +21,7 @@ stats = pytest.importorskip("scipy.stats")
 SETTINGS = StatisticsConfig(resamples=300)
 
 
-def test_one_source_of_variance_gives_its_own_interval() -> None:
+def test_interval_for_one_source_of_variance_equals_the_standard_one() -> None:
     values = [0.8, 0.82, 0.85]
     assert interval_over_both(fmean(values), 0.0, 100, [values], 0.9) == pytest.approx(
         t_interval(values, 0.9))
@@ -36,7 +36,7 @@ def test_one_source_of_variance_gives_its_own_interval() -> None:
 
 @pytest.mark.parametrize(("metric", "lowest"), [("f1", 0), ("spearman", -1)])
 def test_intervals_stay_within_the_range_of_their_metric(metric: str, lowest: int) -> None:
-    """Student's t of a few seeds knows no bounds: 0.1, 0.3 and 0.5 give -0.2 to 0.8."""
+    """Student's t ignores the range: for 0.1, 0.3 and 0.5 it computes -0.2 to 0.8."""
     wide = [0.05, 0.95]
     assert t_interval(wide, 0.95, metric) == (lowest, 1)
     assert t_interval([0.1, 0.3, 0.5], 0.95, metric) == pytest.approx(
@@ -47,8 +47,8 @@ def test_intervals_stay_within_the_range_of_their_metric(metric: str, lowest: in
 
 @pytest.mark.parametrize("seeds", [3, 5])
 @pytest.mark.parametrize("spread", [0.03, 0.2])
-def test_the_interval_over_both_holds_the_truth(seeds: int, spread: float) -> None:
-    """Of scores that vary by document, by seed and by both; neither interval alone does."""
+def test_interval_over_both_contains_the_true_mean(seeds: int, spread: float) -> None:
+    """Scores vary by document, by seed and by both; an interval over only one is too narrow."""
     rng = np.random.default_rng(seeds)
     held = over_seeds = over_documents = 0
     trials, documents = 1000, 100
@@ -90,7 +90,7 @@ def test_seeds_are_summarized() -> None:
     assert "interval" not in alone and "documents_interval" not in alone
 
 
-def test_p_values_over_seeds_try_all_deals() -> None:
+def test_p_values_over_seeds_use_all_permutations() -> None:
     rng = np.random.default_rng(2)
     for sizes in ((3, 3), (2, 4), (5, 5)):
         first, second = (rng.normal(size=size).round(1).tolist() for size in sizes)
@@ -104,7 +104,7 @@ def test_p_values_over_seeds_try_all_deals() -> None:
     assert p_over_seeds([1], [2, 3], SETTINGS) is None
 
 
-def test_p_values_over_many_seeds_are_drawn() -> None:
+def test_p_values_over_many_seeds_sample_permutations() -> None:
     rng = np.random.default_rng(3)
     first, second = rng.normal(0.4, 1, 20).tolist(), rng.normal(0, 1, 20).tolist()
     found = p_over_seeds(first, second, StatisticsConfig(resamples=4000))
@@ -116,7 +116,7 @@ def test_p_values_over_many_seeds_are_drawn() -> None:
 
 
 @pytest.mark.parametrize(("effect", "seeds"), [(0.2, 394), (0.5, 64), (0.8, 26), (1.2, 12)])
-def test_seeds_needed_are_those_of_cohens_tables(effect: float, seeds: int) -> None:
-    """Cohen 1988, table 2.4.1, at 0.05 two-sided and power 0.80; he has 393 for the first."""
+def test_seeds_needed_equal_cohens_tables(effect: float, seeds: int) -> None:
+    """Cohen 1988, table 2.4.1, two-sided at 0.05, power 0.80; the table has 393 for the first."""
     values = [-1 / math.sqrt(2), 1 / math.sqrt(2)]  # deviation 1
     assert seeds_needed(effect, values, [5 + value for value in values], 0.95) == seeds

@@ -21,7 +21,7 @@ def measured(task: str, sides: Sides, text: str = "x" * 200) -> tuple[Any, Any]:
     return measure(task, gold, found)
 
 
-def test_a_mention_counts_once() -> None:
+def test_duplicate_mentions_count_once() -> None:
     scores, by_type = measured("ner", ([[(0, 4, "X")] * 2], [[(0, 4, "X")] * 3]))
     assert scores == by_type["X"] and set(scores.values()) == {1}
 
@@ -43,8 +43,8 @@ def test_scores_equal_seqeval_on_random_tags() -> None:
                     "precision", "recall", "f1-score", "support")], abs=1e-6)
 
 
-def test_the_figures_that_multiclinai_publishes() -> None:
-    """Those of its example, in four digits; its prediction of a disease ends too early."""
+def test_scores_equal_multiclinais_published_example() -> None:
+    """The published scores have four digits; one predicted disease ends too early."""
     scores, _ = measured("ner", ([[(10, 18, "DISEASE")], [(5, 13, "DISEASE")]], [
         [(10, 18, "DISEASE")], [(5, 12, "DISEASE"), (100, 110, "DISEASE")]]))
     for prefix, expected in (("", (0.3333, 0.5, 0.4)), ("character_", (0.6444, 0.9667, 0.7733))):
@@ -52,7 +52,7 @@ def test_the_figures_that_multiclinai_publishes() -> None:
             pytest.approx(expected, abs=5e-5)
 
 
-def test_words_of_entities() -> None:
+def test_words_of_entities_are_found() -> None:
     text = "due mg di aspirina, 3 volte"
     words = find_words(text)
     assert [text[start:end] for start, end in words] == [
