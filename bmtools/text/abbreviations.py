@@ -1,4 +1,4 @@
-"""Abbreviations whose point ends no sentence: lists of languages and of users."""
+"""Abbreviations whose point does not end a sentence, listed for languages and by users."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from bmtools.io.sources import read_lines
 
 @dataclass(frozen=True)
 class Abbreviations:
-    """Abbreviations of a language, in small letters and without their last point.
+    """Abbreviations of a language, in lower case and without their last point.
 
     Args:
-        leading: never end a sentence: they announce something.
-        others: end a sentence where a capitalised word follows.
+        leading: abbreviations that never end a sentence because something always follows them.
+        others: abbreviations that end a sentence if a capitalised word follows.
     """
 
     leading: frozenset[str]
@@ -24,19 +24,20 @@ class Abbreviations:
 
 
 def read_abbreviations(path: Path) -> Abbreviations:
-    """Read a file with an abbreviation a line; `#` begins a comment.
+    """Read a file with one abbreviation per line; `#` begins a comment.
 
-    `vit.` is one, and `dott. ...` is one that something always follows.
+    A line is `vit.`, for example. If something always follows the abbreviation, the line is
+    `dott. ...`.
 
     Raises:
-        DataError: a line with something else, or no such file.
+        DataError: the file does not exist, or a line contains anything else.
     """
     found: dict[bool, set[str]] = {True: set(), False: set()}
     for number, line in read_lines(str(path)):
         word, *others = line.partition("#")[0].split() or [""]
         if others and others != ["..."]:
             raise DataError(f"{path}:{number}: found {line.strip()!r}, expected an abbreviation, "
-                            "such as 'vit.', or 'dott. ...' where something always follows")
+                            "such as 'vit.', or 'dott. ...' if something always follows")
         if word:
             found[bool(others)].add(word.lower().removesuffix("."))
     return Abbreviations(frozenset(found[True]), frozenset(found[False]))
@@ -44,7 +45,7 @@ def read_abbreviations(path: Path) -> Abbreviations:
 
 @cache
 def known_abbreviations(language: str, more: Abbreviations | None) -> Abbreviations:
-    """Unite the lists of a language, those of all languages where it has none, and others."""
+    """Combine the lists of a language with `more`; without such lists, use all languages' lists."""
     lists = Path(__file__).with_name("abbreviation_lists")
     own = lists / f"{language}.txt"
     paths = [lists / "all.txt", own] if own.is_file() else sorted(lists.glob("*.txt"))

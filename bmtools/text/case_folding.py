@@ -1,8 +1,8 @@
-"""Case folding: text as one code for each character, by the rule of a tokenizer's normalizer.
+"""Case folding: convert text to one code per character by the rule of a tokenizer's normalizer.
 
-The code of a character is computed once and kept in a table, so a megabyte of text costs a look-up
-for each character. Characters that vanish or become several, and marks that compose with the
-letter before them, are few in most scripts and are replaced afterwards.
+The code of a character is computed once and kept in a table, so folding costs one look-up per
+character. In most scripts, few characters vanish, become several or compose with the letter before
+them. These characters are replaced afterwards.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from bmtools.vocab.tokenizer import flat_components
 EXACT = "exact"
 CASELESS = "caseless"
 WORD = np.uint32(1 << 29)
-"""Bit of the codes of letters, figures and marks, in scripts that write spaces."""
+"""Bit in the codes of letters, digits and marks of scripts with spaces between words."""
 UNSPACED = np.uint32(1 << 30)
-"""Bit of those in scripts that write none."""
+"""Bit in the codes of letters, digits and marks of scripts without spaces."""
 
 _CHARACTERS = 0x110000
 _SLICE = 1 << 16
@@ -30,14 +30,14 @@ _SPECIAL = np.uint32(1 << 31)
 _VANISHES, _EXPANDS, _COMBINES, _UNKNOWN = (np.uint32(int(_SPECIAL) | n) for n in range(4))
 _SPACE = ord(" ")
 _BORDER_MARKS = " \u2581"  # added by normalizers at the borders of a text
-# Normalizers that treat each character alone, or each letter without its marks.
+# Normalizers that treat each character separately, or each letter without its marks.
 _LOCAL = {"BertNormalizer", "Lowercase", "StripAccents", "Strip", "Prepend", "Replace", "Nmt",
           "ByteLevel"}
 _JOINERS = "\u200c\u200d"
 _UNSPACED_RANGES = ((0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0x3005, 0x3007),
                     (0x3040, 0x30FF), (0x31F0, 0x31FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF),
                     (0xF900, 0xFAFF), (0xFF66, 0xFF9F), (0x20000, 0x3FFFF))
-# Marks without a combining class that compose all the same, and the vowels and finals of Korean.
+# Marks that compose although they have no combining class, and Korean vowels and finals.
 _COMPOSE = "".join(map(chr, (
     *range(0x1160, 0x1200), 0x09BE, 0x09D7, 0x0B3E, 0x0B56, 0x0B57, 0x0BBE, 0x0BD7, 0x0CC2, 0x0CD5,
     0x0CD6, 0x0D3E, 0x0D57, 0x0DCF, 0x0DDF, 0x102E, 0x1B35, 0xFF9E, 0xFF9F, 0x11127, 0x1133E,
@@ -49,17 +49,16 @@ class Folded:
     """A text after folding.
 
     Args:
-        codes: (characters,) uint32, code points with the bit of their kind; 32 for white space of
-            all kinds.
-        origin: (characters + 1,) int64, position of each in the text, and the text's length; None
-            where no position has changed.
+        codes: (characters,) uint32, code points with the bit of their kind; 32 for any white space.
+        origin: (characters + 1,) int64, position of each code in the text, and the text's length;
+            None if no position has changed.
     """
 
     codes: np.ndarray
     origin: np.ndarray | None
 
     def positions(self, indices: np.ndarray) -> np.ndarray:
-        """Turn indices of `codes` into positions in the text."""
+        """Convert indices of `codes` to positions in the text."""
         return indices if self.origin is None else self.origin[indices]
 
 
@@ -67,10 +66,10 @@ class Folding:
     """Folding of texts by a rule.
 
     Args:
-        rule: a tokenizer's normalizer as JSON, applied to each letter with its marks; or `exact`,
-            under which only canonically equal ways to write a character are one; or `caseless`,
-            Unicode's own comparison without case, under which also ß equals ss and the two sigmas
-            are one. Under both, soft hyphens and the like are ignored.
+        rule: a tokenizer's normalizer as JSON, `exact` or `caseless`. A normalizer is applied to
+            each letter with its marks. `exact` only unites canonically equal spellings of a
+            character. `caseless` is Unicode's comparison without case, which also unites ß with ss
+            and the two sigmas. Both ignore soft hyphens and similar characters.
     """
 
     def __init__(self, rule: str) -> None:
@@ -92,23 +91,23 @@ class Folding:
         return Folded(codes, None) if highest < _SPECIAL else self._replaced(text, codes)
 
     def _looked_up(self, found: np.ndarray) -> np.ndarray:
-        """Read the table, a slice at a time: numpy turns indices into eight bytes each."""
+        """Read the table in slices, because numpy converts each index to eight bytes."""
         codes = np.empty(len(found), dtype=np.uint32)
         for low in range(0, len(found), _SLICE):
             self._table.take(found[low:low + _SLICE], mode="clip", out=codes[low:low + _SLICE])
         return codes
 
     def string(self, text: str) -> str:
-        """Return the folded form of a text as text, with single spaces."""
+        """Return a folded text as a string with single spaces."""
         return " ".join(as_string(self.fold(text).codes).split())
 
     def _entry(self, character: str) -> np.uint32:
         if character.isspace():
             return np.uint32(_SPACE)
-        # It may compose with the letter before it, or be reordered.
+        # The character may compose with the letter before it, or be reordered.
         if self._composes and (unicodedata.combining(character) or character in _COMPOSE):
             return _COMBINES
-        # It only controls line breaks or text direction.
+        # The character only controls line breaks or text direction.
         if (self.rule in (EXACT, CASELESS) and unicodedata.category(character) == "Cf"
             and character not in _JOINERS):
             return _VANISHES
@@ -118,7 +117,7 @@ class Folding:
         return _EXPANDS if len(codes) else _VANISHES
 
     def _fold_cluster(self, characters: str) -> np.ndarray:
-        """Fold a character, or one with its marks."""
+        """Fold a character, with or without its marks."""
         return as_codes(self._normalize(characters).strip(_BORDER_MARKS))
 
     def _replaced(self, text: str, codes: np.ndarray) -> Folded:
@@ -136,7 +135,7 @@ class Folding:
         return Folded(kept, np.append(origin, len(codes)))
 
     def _find_clusters(self, text: str, codes: np.ndarray) -> list[tuple[int, int, np.ndarray]]:
-        """Find what is not replaced character by character: begin, end and codes."""
+        """Find characters that must be folded together: start, end and codes."""
         found: list[tuple[int, int, np.ndarray]] = []
         end = 0
         for position in np.flatnonzero(codes > _VANISHES).tolist():
@@ -158,16 +157,16 @@ class Folding:
 
 
 def as_codes(folded: str) -> np.ndarray:
-    """Turn a folded text with single spaces into codes, without folding it again.
+    """Convert a folded text with single spaces to codes, without folding it again.
 
-    Some rules change what they have folded once more: accents taken from a Greek letter leave one
-    that would then be spelled out.
+    Some rules change text that is already folded. For example, a Greek letter without its accents
+    may be spelled out.
     """
     return np.array([ord(one) | int(_kind(one)) for one in folded], dtype=np.uint32)
 
 
 def as_string(codes: np.ndarray) -> str:
-    """Turn codes into text."""
+    """Convert codes to text."""
     plain = codes & np.uint32(int(WORD) - 1)
     return plain.tobytes().decode("utf-32-le", "surrogatepass")
 
@@ -189,13 +188,16 @@ def _normalizer(rule: str) -> tuple[Callable[[str], str], bool]:
 
 
 def _caseless(text: str) -> str:
-    """Source: Unicode Standard, section 3.13, definition D145 (canonical caseless matching)."""
+    """Fold case by canonical caseless matching.
+
+    Source: Unicode Standard, section 3.13, definition D145.
+    """
     folded = unicodedata.normalize("NFD", text).casefold()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFD", folded))
 
 
 def _kind(character: str) -> np.uint32:
-    """Return the bit of a character's kind: of a word in a script with or without spaces, or 0."""
+    """Return WORD or UNSPACED for a character of words, and 0 for any other character."""
     if unicodedata.category(character)[0] not in "LNM" and character not in _JOINERS:
         return np.uint32(0)
     code = ord(character)

@@ -1,6 +1,6 @@
 """Contexts of words: sentences sampled uniformly in one pass over text of any size.
 
-Source: Pavlova and Makhlouf 2023 (BIOptimus), section 3 and figure 2, whose program (qik-find) was
+Source: Pavlova and Makhlouf 2023 (BIOptimus), section 3 and figure 2. Their program, qik-find, was
 never published.
 """
 
@@ -39,14 +39,14 @@ _KEPT_KEYS = ("lang", "source", "licence")
 
 @dataclass(frozen=True)
 class FoundBlock:
-    """Findings of a block.
+    """Results of searching a block.
 
     Args:
-        words: numbers of words that occur.
-        counts: how often.
+        words: numbers of the words that occur.
+        counts: how often each of these words occurs.
         stretches: candidates for the sample, in order.
-        characters: read.
-        rejects: bad records.
+        characters: number of characters read.
+        rejects: errors of bad records.
     """
 
     words: np.ndarray
@@ -57,16 +57,16 @@ class FoundBlock:
 
 
 Progress = Callable[[Iterator[FoundBlock]], Iterable[FoundBlock]]
-"""Passes on blocks, a megabyte of text each, to show progress."""
+"""Function that passes on blocks of a megabyte of text each, to show progress."""
 
 
 class ContextSample:
     """Sample of sentences.
 
     Args:
-        words: searched for.
-        config: of the sample.
-        spool: an empty file, closed with the sample.
+        words: words that are searched for.
+        config: settings of the sample.
+        spool: empty file, closed with the sample.
 
     Attributes:
         occurrences: (words,) how often each word occurs in the text.
@@ -81,7 +81,7 @@ class ContextSample:
         weakref.finalize(self, spool.close)
 
     def sentences(self) -> Iterator[JsonObject]:
-        """Yield the sentences in the order of the text, each once, with their sampled words."""
+        """Yield each sentence once, in the order of the text, with its sampled words."""
         for start, line, hits in self.reservoir.sampled():
             record = msgspec.json.decode(line)
             text, name = record["text"], record["id"]
@@ -103,7 +103,7 @@ class ContextSample:
                    "sampled": self.reservoir.size(number)}
 
     def summary(self) -> dict[str, int]:
-        """Count words, those that occur, and their occurrences."""
+        """Count the words, the words that occur, and their occurrences."""
         return {"words": len(self._words), "found": int(np.count_nonzero(self.occurrences)),
                 "occurrences": int(self.occurrences.sum())}
 
@@ -116,26 +116,27 @@ def find_contexts(records: RecordReader | StrPath | Iterable[StrPath],
                   progress: Progress = iter) -> ContextSample:
     """Sample, for each word, up to `config.max_sentences` of the sentences that contain it.
 
-    Every sentence with a word has the same chance for it, however often the word occurs in it; a
-    sentence that the text repeats counts each time. The sample is the same for any number of
-    processes and any size of blocks, and for a word whatever the others. Only texts are searched,
-    not titles. Memory holds some megabytes of text and, for each sampled sentence, a few numbers;
-    candidates are kept in a temporary file as long as the sample, which grows with the logarithm
-    of the text: to 80 MB for 10,000 words in 220 MB of abstracts.
+    All sentences with a word have the same chance, however often they contain it. A repeated
+    sentence counts each time. The sample does not depend on the number of processes or the size of
+    blocks, and the sample of a word does not depend on the other words. Only texts are searched,
+    not titles. Memory contains some megabytes of text and, for each sampled sentence, a few
+    numbers. Candidates are kept in a temporary file, which grows with the logarithm of the text: to
+    80 MB for 10,000 words in 220 MB of abstracts.
 
     Args:
-        records: a file of records or several; a reader's `reject` receives bad records, and its
+        records: one or several files of records; a reader's `reject` receives bad records, and its
             `hashes` are filled.
-        words: to look for, or a file with one a line; by default the words of `tokenizer`.
-        config: of the sample.
-        tokenizer: tokenizer or checkpoint by whose rule case and accents are folded.
-        base: tokenizer or checkpoint whose words are not looked for.
-        uncased: ignore case, where no tokenizer decides it.
-        processes: that search; 0 for one a core. One works in this process.
+        words: words to search for, or a file with one word per line; by default the words of
+            `tokenizer`.
+        config: settings of the sample.
+        tokenizer: tokenizer or checkpoint whose rule folds case and accents.
+        base: tokenizer or checkpoint whose words are left out.
+        uncased: ignore case, if no tokenizer is given.
+        processes: number of processes that search; 0 for one per core, 1 to use this process.
         progress: passes blocks of text on, to show progress.
 
     Raises:
-        DataError: there is no text, or no word.
+        DataError: there is no text, or there are no words.
         BmtoolsError: a process died.
     """
     targets = words if isinstance(words, WordList) \
@@ -156,21 +157,21 @@ def find_contexts(records: RecordReader | StrPath | Iterable[StrPath],
             for stretch in block.stretches:
                 sample.reservoir.offer(stretch)
     if not characters and not records.allow_empty:
-        raise DataError("no text in the input; expected records with some text")
+        raise DataError("found no text in the input; provide records with some text")
     return sample
 
 
 class BlockFinder:
-    """Search of a block for words, and for the stretches that may be sampled.
+    """Search of a block for words and for stretches that may be sampled.
 
-    Priorities are derived from positions of words, and the sample takes the lowest. The finder
-    remembers the ones that it offered, so that a position without a chance costs nothing more.
-    Only the first position in a sentence counts; a word that occurs once in a stretch is known to
-    be the first without splitting the stretch into sentences.
+    Priorities are derived from positions of words, and the sample keeps the lowest. The finder
+    remembers the priorities that it offered, so it can drop positions that cannot enter the sample.
+    Only the first position of a word in a sentence counts. If a word occurs once in a stretch, the
+    stretch need not be split into sentences to find the first position.
 
     Args:
-        targets: words to look for.
-        config: of the sample.
+        targets: words to search for.
+        config: settings of the sample.
     """
 
     def __init__(self, targets: WordList, config: ContextConfig) -> None:
@@ -204,7 +205,7 @@ class BlockFinder:
 
     def _of_record(self, record: JsonObject,
                    hits: Iterable[tuple[int, int, int, int, int]]) -> Iterator[Stretch]:
-        """Yield the stretches of a record in which some word still has a chance."""
+        """Yield the stretches of a record with a word that may still enter the sample."""
         text = record["text"]
         offered: dict[Span, list[Hit]] = {}
         sentences: dict[Span, list[Span]] = {}
@@ -230,7 +231,7 @@ class BlockFinder:
             yield Stretch(begin, msgspec.json.encode(content) + b"\n", found)
 
     def _enters(self, word: int, priority: int) -> bool:
-        """Add a priority if it is among the lowest of its word."""
+        """Add a priority if it is among the word's lowest; return whether it was added."""
         lowest = self._lowest[word]
         if len(lowest) < self._config.max_sentences:
             heappush(lowest, -priority)
@@ -244,7 +245,7 @@ class BlockFinder:
 
 
 def _previous(matches: Matches) -> np.ndarray:
-    """Find where each word occurs before in its text, (matches,) int64; -1 where it does not."""
+    """Find each word's previous start in its text, (matches,) int64; -1 for the first match."""
     names = matches.texts.astype(np.int64) << 32 | matches.words
     order = np.argsort(names, kind="stable")
     again = np.flatnonzero(names[order[1:]] == names[order[:-1]])

@@ -6,15 +6,15 @@ import numpy as np
 
 FACTOR = np.uint64(0xFF51AFD7ED558CCD)
 CHUNK = 8
-"""Bytes that are hashed at once; so many must follow the last span."""
+"""Bytes that are hashed at once; this number of bytes must follow the last span."""
 _ODD, _HALF = np.uint64(0xD6E8FEB86659FD93), np.uint64(32)
 _MASKS = np.array([(1 << 8 * size) - 1 for size in range(CHUNK + 1)], np.uint64)
-_LEAST_BITS, _MOST_BITS = 14, 23  # of a place in the tables of an index: up to 8 MB a table
+_LEAST_BITS, _MOST_BITS = 14, 23  # of a position in an index table; a table has up to 8 MB
 _SHIFTS = np.uint64(0), np.uint64(40)
 
 
 def mix(hashes: np.ndarray) -> np.ndarray:
-    """Have the bits of 64-bit numbers depend on each other; in place."""
+    """Mix the bits of 64-bit numbers in place, so that each bit depends on the others."""
     hashes ^= hashes >> _HALF
     hashes *= _ODD
     hashes ^= hashes >> _HALF
@@ -26,8 +26,8 @@ def hash_spans(content: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> 
 
     Args:
         content: (bytes,) uint8, with `CHUNK` bytes after the last span.
-        starts: (spans,) first byte of each.
-        lengths: (spans,) in bytes.
+        starts: (spans,) first byte of each span.
+        lengths: (spans,) length of each span in bytes.
     """
     chunks = np.ndarray(len(content) - CHUNK + 1, "<u8", content, strides=(1,))
     hashes = chunks[starts]
@@ -42,17 +42,17 @@ def hash_spans(content: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> 
 
 
 class HashIndex:
-    """Index of hashes, of which some may be equal.
+    """Index of hashes, which may contain equal hashes.
 
-    Two tables of bits answer for all but a fiftieth of those that are not there, so that few are
-    searched for.
+    Two tables of bits filter out all but a fiftieth of the values that are not in the index, so
+    few values need a search.
 
     Args:
-        hashes: uint64, well mixed.
+        hashes: (hashes,) uint64, well mixed.
 
     Attributes:
-        order: (hashes,) their numbers, sorted by hash.
-        hashes: in that order.
+        order: (hashes,) the hashes' numbers, sorted by hash.
+        hashes: (hashes,) the sorted hashes.
     """
 
     def __init__(self, hashes: np.ndarray) -> None:
@@ -65,8 +65,7 @@ class HashIndex:
         self.hashes = hashes[self.order]
 
     def find(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the places of values that are there, and the place of the first equal in `order`.
-        """
+        """Return the positions of values that the index contains, and their first in `order`."""
         first_table, second_table = self._tables
         places = np.flatnonzero(first_table[values & self._mask])
         places = places[second_table[values[places] >> _SHIFTS[1] & self._mask]]

@@ -1,4 +1,4 @@
-"""Language codes: ISO 639-1, -2 and -3, and with the usual script as NLLB writes them."""
+"""Language codes: ISO 639-1, -2 and -3, and NLLB's codes with a script."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
-_PREFIX = 400  # characters; more of a text hardly changes what is found and takes longer
-_ENOUGH_LETTERS = 40  # in fewer, names and headings mislead
-# Words that make up an eighth of the beginning of most texts in their language, and hardly
-# occur in another one; where they do, py3langid need not be asked.
+_PREFIX = 400  # characters; more text hardly changes the result and takes longer
+_ENOUGH_LETTERS = 40  # shorter texts are often names and headings, which mislead
+# In most texts of a language, these words are an eighth of the first words. They are rare in other
+# languages. A text with this share of them does not need py3langid.
 _FREQUENT = {
     "en": "the of and with was were for by that from this is are which has have been",
     "it": "il della di che nel per sono alla dei delle gli è degli con una dal non del",
@@ -24,7 +24,7 @@ _FREQUENT = {
 _LANGUAGES = {word: [code for code, words in _FREQUENT.items() if word in words.split()]
               for words in _FREQUENT.values() for word in words.split()}
 _FREQUENT_SHARE, _OTHER_SHARE, _FEWEST_WORDS = 0.12, 0.06, 30
-# Codes of the individual languages that NLLB and Apertium mean by Latvian and Arabic.
+# Individual languages that Apertium and NLLB use for Latvian and Arabic.
 _ALPHA3 = {"lv": "lvs"}
 _NLLB_ALPHA3 = {"ar": "arb"}
 _NLLB_SCRIPTS = {"ko": "Hang"}
@@ -37,7 +37,7 @@ def primary_language(code: str) -> str:
 
 @cache
 def two_letters(code: str) -> str:
-    """Shorten a code where ISO 639-1 has a shorter one: `ENG` and `eng` are `en`."""
+    """Shorten a code if ISO 639-1 has a two-letter code: `ENG` and `eng` become `en`."""
     import langcodes
 
     code = code.strip().lower()
@@ -49,7 +49,7 @@ def two_letters(code: str) -> str:
 
 @cache
 def three_letters(code: str) -> str:
-    """Return the ISO 639-3 code of a language; an unknown one stays as it is."""
+    """Return the ISO 639-3 code of a language, or an unknown code unchanged."""
     import langcodes
 
     language = primary_language(code)
@@ -75,14 +75,14 @@ def nllb_code(code: str) -> str:
 
 @cache
 def load_identifier() -> LanguageIdentifier:
-    """Load py3langid's model, which is not pickled."""
+    """Load py3langid's model, which is not a pickle."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
 def found_language(text: str) -> str:
-    """Return the language of a text by its beginning; empty where it is too short to tell."""
+    """Return the language of a text's beginning, or "" if the text is too short."""
     beginning = text[:_PREFIX]
     if found := _by_frequent_words(beginning.lower().split()):
         return found
@@ -92,7 +92,7 @@ def found_language(text: str) -> str:
 
 
 def _by_frequent_words(words: Sequence[str]) -> str:
-    """Return the language that frequent words leave no doubt about, empty where they do."""
+    """Return the language that the frequent words show clearly, or "" if they do not."""
     hits = Counter([code for word in words for code in _LANGUAGES.get(word, ())])
     (best, most), (_, next_most) = [*hits.most_common(2), ("", 0), ("", 0)][:2]
     is_sure = len(words) >= _FEWEST_WORDS and most >= _FREQUENT_SHARE * len(words) \

@@ -1,7 +1,7 @@
-"""Matching of tens of thousands of words in text, a megabyte at a time.
+"""Search for tens of thousands of words in text, a megabyte at a time.
 
-All is arithmetic on whole arrays: characters are folded by a table, borders of words found by
-differences, words hashed and looked up in an index.
+All steps are operations on complete arrays. A table folds the characters, differences find the
+word borders, and hashes of the words are looked up in an index.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import numpy as np
 from bmtools.text.case_folding import UNSPACED, WORD, Folded, Folding, as_codes, as_string
 from bmtools.text.hashing import CHUNK, HashIndex, hash_spans
 
-_SEPARATOR = "\n"  # between texts; in no word
+_SEPARATOR = "\n"  # between texts; not part of any word
 
 
 class Matches(NamedTuple):
-    """Positions of words, in order of text and begin.
+    """Positions of words, ordered by text and start.
 
     Args:
-        words: (matches,) int32, numbers of words.
-        texts: (matches,) int32, numbers of texts.
-        starts: (matches,) int64, code points before the word in its text.
-        ends: (matches,) int64, code points before its end.
+        words: (matches,) int32, numbers of the words.
+        texts: (matches,) int32, numbers of the texts.
+        starts: (matches,) int64, starts of the words in their texts, in code points.
+        ends: (matches,) int64, ends of the words, exclusive.
     """
 
     words: np.ndarray
@@ -35,23 +35,23 @@ class Matches(NamedTuple):
 
 
 class Matcher:
-    """Search for words in texts: the same characters after folding, between borders of words.
+    """Search for words in texts: the same characters after folding, between word borders.
 
-    No letter, figure or mark may touch a word at either end. Scripts without spaces are the
-    exception (Chinese, Japanese, Thai, Lao, Khmer, Burmese): words that begin or end in their
-    characters are found anywhere, also inside longer ones. White space within a word of several
+    A letter, digit or mark must not touch a word at either end. Scripts without spaces are the
+    exception (Chinese, Japanese, Thai, Lao, Khmer, Burmese): words that begin or end with their
+    characters are found anywhere, also inside longer words. White space within a word of several
     parts matches any white space.
 
     Args:
-        words: folded, each once, each with a letter or figure.
+        words: distinct folded words, each with a letter or digit.
         folding: how text is folded.
     """
 
     def __init__(self, words: Sequence[str], folding: Folding) -> None:
         self._folding = folding
         runs: dict[str, int] = {}
-        self._others: dict[str, int] = {}  # words that are no single run
-        extents: dict[str, set[tuple[int, int]]] = defaultdict(set)  # of these, by an anchor
+        self._others: dict[str, int] = {}  # words that are not a single run
+        extents: dict[str, set[tuple[int, int]]] = defaultdict(set)  # of these words, by anchor
         for number, word in enumerate(words):
             codes = as_codes(word)
             unspaced = np.flatnonzero(codes >= UNSPACED)
@@ -73,7 +73,7 @@ class Matcher:
         self._index = HashIndex(_hashes(as_codes("".join(strings)), ends - sizes, ends))
 
     def find(self, texts: Sequence[str]) -> Matches:
-        """Find all words in all texts, those inside others included."""
+        """Find all words in all texts, including words inside other words."""
         joined = _SEPARATOR.join(texts) + _SEPARATOR
         folded = self._folding.fold(joined)
         codes = folded.codes
@@ -96,13 +96,13 @@ class Matcher:
 
     def _anchored(self, codes: np.ndarray, entries: np.ndarray,
                   starts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Look for words of several parts where their first part occurs, and for unspaced ones.
+        """Search for words of several parts at their first part, and for unspaced words.
 
-        However many words have one anchor, each of their extents is looked up once. Returns
-        numbers, begins and ends.
+        For each occurrence of an anchor, every extent is looked up once, even if many words have
+        the same anchor. Return the words' numbers, starts and ends.
         """
         is_anchor = np.isin(entries, [*self._extents])
-        # One space stands for white space of any length.
+        # Replace white space of any length by one space.
         is_space = codes == ord(" ")
         kept = np.flatnonzero(~(is_space & np.append(False, is_space[:-1])))
         text = as_string(codes[kept])
@@ -121,14 +121,14 @@ class Matcher:
 
 
 def _hashes(codes: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Hash spans of characters; 64 bits of some billions of words hardly ever agree by chance."""
+    """Hash spans of characters; with 64 bits, even billions of words hardly ever collide."""
     size = codes.itemsize
     return hash_spans(np.append(codes, np.zeros(CHUNK // size, codes.dtype)).view(np.uint8),
                       starts * size, (ends - starts) * size)
 
 
 def _runs(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Find begins and ends of runs of letters, and after these single letters without spaces."""
+    """Find starts and ends: first of runs of letters, then of single unspaced letters."""
     inner = np.zeros(len(codes) + 2, dtype=bool)
     np.greater_equal(codes, WORD, out=inner[1:-1])
     unspaced = np.zeros(0, dtype=np.int64)
@@ -140,7 +140,7 @@ def _runs(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _untouched(codes: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Mark spans at whose ends no letters of a spaced script meet others, (spans,) bool."""
+    """Mark spans with word borders at both ends, (spans,) bool; unspaced letters are borders."""
     padded = np.concatenate([[0], codes, [0]])
     outer = np.stack([padded[starts], padded[ends + 1]])
     inner = np.stack([codes[starts], codes[ends - 1]])
@@ -150,10 +150,10 @@ def _untouched(codes: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.nd
 
 def _to_texts(words: np.ndarray, starts: np.ndarray, ends: np.ndarray, folded: Folded,
               joined: str, origins: np.ndarray) -> Matches:
-    """Turn positions among folded characters into positions in their texts."""
+    """Convert positions of folded characters to positions in the texts."""
     first, last = folded.positions(starts), folded.positions(ends)
     if folded.origin is not None:
-        # A word may end within the folded form of a character.
+        # A word may end inside the folded form of a character.
         last = np.maximum(last, folded.positions(ends - 1) + 1)
         # A character that vanishes after a word belongs to it only if it is a mark.
         loose = np.flatnonzero(last - folded.positions(ends - 1) > 1)

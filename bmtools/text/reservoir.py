@@ -1,4 +1,4 @@
-"""Reservoir sampling: the positions of each word with the lowest priorities."""
+"""Reservoir sampling: for each word, the positions with the lowest priorities."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _ENTRY_MASK = (1 << _ENTRY_BITS) - 1
 
 @dataclass(frozen=True)
 class Stretch:
-    """Some sentences, of which some may be sampled; they are split only when all is read.
+    """Consecutive sentences, of which some may be sampled; split after all text is read.
 
     Args:
-        start: where it begins in the record's text.
+        start: its first character in the record's text.
         line: its record as JSON, without its words.
-        hits: words for which its sentences may be sampled, each in one.
+        hits: words in its sentences; each hit may put its sentence into the sample.
     """
 
     start: int
@@ -37,23 +37,23 @@ class Stretch:
 
 
 class Reservoir:
-    """The positions with the lowest priorities of each word; a stretch is stored once for all.
+    """Positions with the lowest priorities of each word; a stretch is stored once for all words.
 
     Args:
         words: number of words.
-        size: positions kept for a word.
-        spool: an empty file, for the stretches.
+        size: number of positions kept for a word.
+        spool: empty file in which the stretches are stored.
     """
 
     def __init__(self, words: int, size: int, spool: IO[bytes]) -> None:
         self._size = size
         self._spool = spool
         self._end = 0
-        # The highest priority first, and below it, in the same number, the entry.
+        # The highest priority is first. The low bits of each number are the entry.
         self._heaps: list[list[int]] = [[] for _ in range(words)]
-        # Of each entry: the number of its stretch, and the word's begin and end in it.
+        # For each entry: the number of its stretch, and the word's begin and end in the stretch.
         self._stretches, self._begins, self._ends = array("q"), array("q"), array("q")
-        # Of each stretch: its offset in the file, its start in its text, and its entries.
+        # For each stretch: its offset in the file, its start in its text, and its entry count.
         self._offsets, self._starts, self._uses = array("q"), array("q"), array("q")
         self._free: list[int] = []
 
@@ -62,7 +62,7 @@ class Reservoir:
         return len(self._heaps[word])
 
     def offer(self, stretch: Stretch) -> None:
-        """Keep a stretch for those of its words where it is among the lowest."""
+        """Keep a stretch for each word of which it has one of the lowest priorities."""
         number = -1
         for word, priority, start, end in stretch.hits:
             heap = self._heaps[word]
@@ -88,7 +88,7 @@ class Reservoir:
                 self._ends.append(end)
 
     def sampled(self) -> Iterator[tuple[int, bytes, list[tuple[int, int, int]]]]:
-        """Yield stretches in order: start in the text, line, and (begin, end, word) of its hits."""
+        """Yield stretches in order: start in the text, line, and (begin, end, word) of each hit."""
         words = np.repeat(np.arange(len(self._heaps)), [len(heap) for heap in self._heaps])
         entries = np.fromiter((item & _ENTRY_MASK for heap in self._heaps for item in heap),
                               np.int64, len(words))
@@ -116,6 +116,6 @@ class Reservoir:
 
 
 def word_keys(words: Iterable[str], seed: int) -> np.ndarray:
-    """Return a key for each word, (words,) uint64, whatever the other words are."""
+    """Return a key for each word, (words,) uint64, which does not depend on the other words."""
     keys = [hashlib.blake2b(f"{seed} {word}".encode(), digest_size=8).digest() for word in words]
     return np.frombuffer(b"".join(keys), dtype="<u8").astype(np.uint64)

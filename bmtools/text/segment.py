@@ -1,4 +1,4 @@
-"""Sentence borders: sentencex, corrected for biomedical writing."""
+"""Sentence borders: results of sentencex, corrected for biomedical text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _UNITS = frozenset(_WORD.findall("""
     kg g mg ug µg μg mcg microg ng pg l ml dl cc mm cm m km s sec h hr hrs min d wk wks mo yr yrs
     mol mmol nmol pmol hg mmhg gg sett aa ore fa gr grs mgr hs
 """))
-# Capitalised, these begin a sentence even after a short word or a letter (`hepatitis C. The`).
+# A capitalised word of this list begins a sentence even after a short word or a letter
+# (`hepatitis C. The`).
 _STARTERS = frozenset(_WORD.findall("""
     A After All Although Among An As At Both By During For From He Her His However If In It Its
     No Of On One Our She Since Some The There These They This Those Thus To Two Under Until We
@@ -37,8 +38,8 @@ _SPECIES = frozenset(_WORD.findall("""
     hominis influenzae meningitidis mirabilis pneumoniae pylori pyogenes typhi tuberculosis
 """))
 
-# A letter after these, or after a sign, is the beginning of a name; after a noun it rather belongs
-# to the noun (`linfociti T.`).
+# A letter after one of these words, or after a sign, begins a name. After a noun, the letter
+# usually belongs to the noun (`linfociti T.`).
 _FUNCTION_WORDS = frozenset(_WORD.findall("""
     a ad agli ai al all alla alle allo and as at by come con da dagli dai dal dall dalla dalle de
     degli dei del dell della delle dello di dottor dottoressa e ed for fra from gli i il in istituto
@@ -51,8 +52,8 @@ _FUNCTION_WORDS = frozenset(_WORD.findall("""
 
 _WINDOW = 16384  # characters
 _LOOK_BACK = 2000  # characters searched for an open bracket
-_LOOK_AHEAD = 1000  # and for the one that closes it
-# sentencex 1.0.32 panics after an initial where white space takes more than one byte.
+_LOOK_AHEAD = 1000  # and for the closing bracket
+# sentencex 1.0.32 panics after an initial if white space takes more than one byte.
 _WIDE_SPACE = re.compile(r"[^\S\x00-\x7f]")
 _PARAGRAPH = re.compile(r"\n\s*\n")
 _LAST_WORD = re.compile(r"(?:^|[^\w.])([\w.]*\w)\.$")
@@ -61,29 +62,29 @@ _GOES_ON = re.compile(r"[(\[]?(?:[^\W\d_A-ZÀ-Þ]|\d)")
 _NEXT_WORD = re.compile(r"([A-ZÀ-Þ]\w*)(?!\w|\.)")
 _CAPITALISED = re.compile(r"[A-ZÀ-Þ]\w*")
 _INITIAL = re.compile(r"[A-ZÀ-Þ][.,:]")
-# The number of a list's item, at the beginning of a line.
+# The number of a list item, at the beginning of a line.
 _ITEM_LENGTH = 8
 _ITEM = re.compile(r"(?:^|\n)[^\S\n]*\d{1,2}\.$")
-_ORDINAL = re.compile(r"(?:^|[^\w.,:])\d{1,2}\.$")  # of German
+_ORDINAL = re.compile(r"(?:^|[^\w.,:])\d{1,2}\.$")  # in German
 _WORD_BEFORE = re.compile(r"[^\W\d_]*$")
 _DOTTED = re.compile(r"(?:[^\W\d_]{1,3}\.)+[^\W\d_]{1,3}")
 _CUT_SHORT = re.compile(r"[a-z]{1,6}[b-df-hj-np-tv-z]")  # Italian words end in a vowel
-# A letter after these is a name (`vitamin K.`), not an initial.
+# A letter after one of these words is a name (`vitamin K.`), not an initial.
 _LETTERED = re.compile(r"\b(?:hepatitis|vitamin|influenza|group|type|stage|class|epatite|vitamina|"
                        r"vit\.|gruppo|tipo|stadio|classe|gripe|grupo|estad[ií]o|clase|hépatite|"
                        r"vitamine|grippe|groupe|stade|(?:blut)?gruppe|typ|stadium|klasse)"
                        r"\s+[A-Z]\.$", re.IGNORECASE)
 _POINT = re.compile(r"(?<=[\w%°)\]])\.\s+(?=[A-ZÀ-Þ])")
 
-# A plain word, or a bracket or per cent, and its point, white space, a capitalised word. The point
-# comes first, for speed.
+# A plain word, a bracket or a per cent sign, then a point, white space and a capitalised word. The
+# pattern begins with the point, for speed.
 _SURE = re.compile(r"\. (?:(?<=[a-z]{5}\. )(?<!pprox\. )(?<!suppl\. )(?<!profs\. )|(?<=[%)\]]\. ))"
                    r"(?=[A-Z]\w*[ ,])")
-# Signs that come in pairs, and what they add to what is open; `"` opens and closes.
+# Paired signs, and the number that each adds to the count of open signs; `"` opens and closes.
 _PAIRED = re.compile(r'[()\[\]“”«»"]')
 _OPENS = {"(": 1, ")": -1, "[": 1 << 10, "]": -1 << 10, "“": 1 << 20, "”": -1 << 20,
           "«": 1 << 30, "»": -1 << 30}
-# No sign that could end a sentence but the last one and points within numbers.
+# Text without a sign that could end a sentence, except for the last one and points in numbers.
 _ONE_SENTENCE = re.compile(r"[^.!?\n]*+(?:(?<=\d)\.(?=\d)[^.!?\n]*+)*+[.!?]?\s*")
 _PLAIN_LANGUAGES = frozenset({"en", "it", "de", "fr", "es", "pt", "nl"})
 
@@ -91,16 +92,16 @@ _PLAIN_LANGUAGES = frozenset({"en", "it", "de", "fr", "es", "pt", "nl"})
 def sentence_spans(text: str, lang: str, abbreviations: Abbreviations | None = None) -> list[Span]:
     """Find the sentences of a text.
 
-    A blank line always ends a sentence, a single line break does not.
+    A blank line always ends a sentence. A single line break does not.
 
     Args:
         text: one document.
         lang: ISO 639-1 code; a region or script after it is ignored (`it`, `it-IT`).
-        abbreviations: beside those known of the language.
+        abbreviations: added to the abbreviations known for the language.
 
     Returns:
         (start, end) of every sentence in code points, end exclusive, in order and without
-        surrounding white space; between two spans there is only white space.
+        surrounding white space. Two spans are separated only by white space.
     """
     language = re.split(r"[-_]", lang.lower(), maxsplit=1)[0]
     splitter = _Splitter(text, language, known_abbreviations(language, abbreviations))
@@ -118,10 +119,10 @@ def sentence_spans(text: str, lang: str, abbreviations: Abbreviations | None = N
 
 
 def _pieces(text: str, language: str) -> Iterator[Span]:
-    """Split the text at blank lines and as sentencex does; the pieces touch each other.
+    """Split the text at blank lines and where sentencex does; pieces have no gaps between them.
 
-    sentencex takes quadratic time, so it sees a long text through a window that moves on to
-    the last border found in it. A window without border ends at its last white space.
+    sentencex takes quadratic time, so a long text is split in windows. Each window begins at the
+    last border found in the previous one. A window without a border ends at its last white space.
     """
     plain = _WIDE_SPACE.sub(" ", text)
     start = 0
@@ -142,7 +143,7 @@ def _lengths(language: str, text: str) -> list[int]:
 
 
 class _Splitter:
-    """Corrections of a text's borders."""
+    """Corrections of the sentence borders of a text."""
 
     def __init__(self, text: str, language: str, abbreviations: Abbreviations) -> None:
         self._text = text
@@ -150,7 +151,7 @@ class _Splitter:
         self._abbreviations = abbreviations
 
     def split(self, pieces: Iterable[Span]) -> Iterator[Span]:
-        """Split where sentencex took a unit, an acronym or a letter for an abbreviation."""
+        """Split where sentencex mistook a unit, an acronym or a letter for an abbreviation."""
         for start, end in pieces:
             for point in _POINT.finditer(self._text, start, end):
                 border = point.start() + 1
@@ -161,7 +162,7 @@ class _Splitter:
             yield start, end
 
     def belong_together(self, end: int, following: int) -> bool:
-        """Return whether the sentence up to `end` stops at a point that only shortens a word."""
+        """Return whether the point before `end` only abbreviates a word."""
         if _PARAGRAPH.search(self._text, end, following):
             return False
         if self._text[following] in ",;":
@@ -180,7 +181,7 @@ class _Splitter:
         return is_short and self._text[following].islower()
 
     def _can_end(self, end: int, following: int) -> bool:
-        """Return whether the point before `end` may close a sentence."""
+        """Return whether the point before `end` may end a sentence."""
         if self._text[end - 2] in "%°)]":
             return True
         word, after_number = self._last_word(end)
@@ -197,7 +198,7 @@ class _Splitter:
         return _LETTERED.search(self._text, max(0, end - 40), end) is not None
 
     def _announces(self, word: str, after_number: bool, end: int, following: int) -> bool:
-        """Return whether a word with a point never ends a sentence before what follows it."""
+        """Return whether a word with a point cannot end a sentence before the following text."""
         if _ITEM.search(self._text, max(0, end - _ITEM_LENGTH), end):
             return True
         if after_number:
@@ -214,13 +215,13 @@ class _Splitter:
                 return True
             return bool(next_word) and next_word not in _STARTERS - _PARTICLES \
                 and self._begins_name(end - 2)
-        # `dell'U.O. Medicina`, `S.p.A. Milano`, but `S.p.A. Ricetta:`
+        # True for `dell'U.O. Medicina` and `S.p.A. Milano`, but not for `S.p.A. Ricetta:`.
         return self._language == "it" and _DOTTED.fullmatch(word) is not None \
             and not word.islower() and found is not None and next_word not in _STARTERS \
             and self._text[found.end():found.end() + 1] != ":"
 
     def _begins_name(self, start: int) -> bool:
-        """Return whether a letter is where the first name of a person or a genus does."""
+        """Return whether a letter at `start` may be a person's first name or a genus."""
         before = self._text[max(0, start - 20):start].rstrip(" ")
         if not before or before[-1] in "\n.,;:(['\u2013\u2019":
             return True
@@ -228,9 +229,10 @@ class _Splitter:
         return found is not None and found[0].lower() in _FUNCTION_WORDS
 
     def _is_balanced(self, start: int, end: int) -> bool:
-        """Return whether no bracket and no double quotation mark is left open.
+        """Return whether all brackets and double quotation marks are closed.
 
-        A bracket whose like opens once more before any closes was forgotten, and is not counted.
+        If a bracket of the same kind opens again before one closes, the closing bracket was
+        forgotten, so the open bracket is not counted.
         """
         sentence, after = self._text[start:end], self._text[end:end + _LOOK_AHEAD]
         if sentence.count('"') % 2:
@@ -242,7 +244,7 @@ class _Splitter:
         return True
 
     def _last_word(self, end: int) -> tuple[str, bool]:
-        """Return the word before the point at the end, and whether a number or `/` precedes it."""
+        """Return the word before the point, and whether a number or `/` precedes it."""
         tail = self._text[max(0, end - 40):end]
         found = _LAST_WORD.search(tail)
         if found is None:
@@ -251,14 +253,14 @@ class _Splitter:
 
 
 def stretches(text: str) -> list[Span]:
-    """Split a text cheaply, where sentences surely end, so that few stretches need more.
+    """Split a text only at certain sentence ends, so that few stretches need the slow splitter.
 
-    Finding sure ends takes a tenth of the time that splitting takes. Splitting then finds the
-    same sentences in the stretches as in the whole text, except for a few in a thousand that
-    depend on something far before them, such as a bracket that is never closed.
+    This takes a tenth of the time of the slow splitter. The slow splitter then finds the same
+    sentences in the stretches as in the complete text, except for a few in a thousand that depend
+    on distant text before them, such as a bracket that is never closed.
 
     Returns:
-        (start, end) of each stretch; they touch each other.
+        (start, end) of each stretch; stretches have no gaps between them.
     """
     found: list[Span] = []
     start = 0
@@ -278,7 +280,7 @@ def stretches(text: str) -> list[Span]:
 
 
 def stretch_spans(text: str, lang: str) -> list[Span]:
-    """Find the sentences of a stretch, as `sentence_spans` does."""
+    """Find the same sentences of a stretch as `sentence_spans`, but faster."""
     if lang[:2] in _PLAIN_LANGUAGES and text.isascii() and _ONE_SENTENCE.fullmatch(text):
         start = len(text) - len(text.lstrip())
         end = len(text.rstrip())

@@ -10,38 +10,38 @@ from bmtools.records import JsonObject, Record
 from bmtools.text.abbreviations import Abbreviations
 from bmtools.text.segment import sentence_spans
 
-# Keys whose value belongs to the document as a whole and would be wrong for a sentence of it.
+# Keys whose value describes the complete document and would be wrong for one sentence.
 _WHOLE = ("answers", "target", "text_pair")
 
 
 def sentence_records(records: Iterable[Record], counts: Counter[str] | None = None,
                      reject: Reject = refuse,
                      abbreviations: Abbreviations | None = None) -> Iterator[Record]:
-    """Yield a record for every sentence, as `ID-s1`, `ID-s2` and so on.
+    """Yield a record for every sentence, with the ids `ID-s1`, `ID-s2` and so on.
 
     A blank line and the end of a section in `meta.sections` always end a sentence. Sentences that
-    share an entity or a relation stay in one piece, so that neither is lost. Offsets of entities
-    and sections are recounted; `meta.document` and `meta.start` keep the origin of a sentence.
-    All other keys pass on to every sentence.
+    share an entity or a relation stay together, so that it is not lost. Offsets of entities
+    and sections are recomputed. `meta.document` and `meta.start` record where a sentence is from.
+    Every sentence gets a copy of all other keys.
 
     Args:
         records: documents whose `lang` is set.
-        counts: counts the borders that an entity or a relation removed.
+        counts: counts the sentence borders that an entity or a relation removed.
         reject: receives documents without language, or with answers, a target or a second text.
-        abbreviations: beside those known of the languages.
+        abbreviations: added to the abbreviations known for the languages.
     """
     counts = Counter() if counts is None else counts
     for record in records:
         unsplittable = next((key for key in _WHOLE if key in record), None)
         if not record.get("lang"):
-            reject(RecordError(record.place, "found no language, expected the key 'lang' or "
-                                             f"{setting('lang')} to split sentences by", record))
+            reject(RecordError(record.place, "found no language; add the key 'lang' or set "
+                                             f"{setting('lang')} to split sentences", record))
         elif unsplittable is not None:
-            reject(RecordError(record.place, f"found the key '{unsplittable}', which sentences "
-                                             "cannot share; leave out "
+            reject(RecordError(record.place, f"found the key '{unsplittable}', which belongs to "
+                                             "the complete document; run without "
                                              f"{setting('sentences')}", record))
         else:
-            # A section begins at the end of the one before, so it has its label.
+            # A section begins where the previous one ends, so it includes its label.
             ends = [section["end"] for section in sections_of(record)]
             spans = list(spans_between(record["text"], ends, record["lang"], abbreviations))
             joined = _joined(spans, _links(record))
@@ -53,7 +53,7 @@ def sentence_records(records: Iterable[Record], counts: Counter[str] | None = No
 
 
 def sections_of(record: Record) -> list[JsonObject]:
-    """Return the sections with offsets in `meta`, if there are any."""
+    """Return the sections in `meta`, if they have offsets."""
     sections = record.get("meta", {}).get("sections", ())
     marked = isinstance(sections, list) and all(
         isinstance(section, dict) and isinstance(section.get("start"), int)
@@ -63,7 +63,7 @@ def sections_of(record: Record) -> list[JsonObject]:
 
 def spans_between(text: str, borders: Iterable[int], lang: str,
                   abbreviations: Abbreviations | None) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of each sentence; none crosses one of the borders."""
+    """Yield the start and end of each sentence; sentences do not cross a border."""
     start = 0
     for border in [*borders, len(text)]:
         for first, last in sentence_spans(text[start:border], lang, abbreviations):
@@ -72,7 +72,7 @@ def spans_between(text: str, borders: Iterable[int], lang: str,
 
 
 def _links(record: Record) -> list[tuple[int, int]]:
-    """Return the spans that must stay in one piece: entities, and relations from end to end."""
+    """Return the spans that must not be split: entities, and relations from head to tail."""
     hulls = [(entity["start"], entity["end"]) for entity in record.get("entities", ())]
     by_id = {entity.get("id"): hull
              for entity, hull in zip(record.get("entities", ()), hulls, strict=True)}
@@ -83,7 +83,7 @@ def _links(record: Record) -> list[tuple[int, int]]:
 
 
 def _joined(spans: list[tuple[int, int]], links: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Unite sentences and links that overlap, so that no link crosses a border."""
+    """Join sentences and links that overlap, so that links do not cross a border."""
     joined: list[tuple[int, int]] = []
     for start, end in sorted([*spans, *links]):
         if joined and start < joined[-1][1]:

@@ -1,4 +1,4 @@
-"""Settings of the search for contexts; importing this costs nothing."""
+"""Settings of the search for contexts; fast to import."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from bmtools.settings import Settings, option
 
 
 class ContextConfig(Settings, title="The sample of sentences"):
-    """Settings of the sample of sentences."""
+    """Settings of the sample."""
 
-    max_sentences: int = option(20, "Most sentences sampled for a word (BIOptimus: 1 to 20).",
+    max_sentences: int = option(20, "Maximum of sentences for a word (BIOptimus: 1 to 20).",
                                 least=1)
     lang: str = option(
-        "en", "Language of records that name none; sentences are split by it.", metavar="CODE")
+        "en", "Language of records without one; it decides how text is split.", metavar="CODE")
     seed: int = option(0, "Seed of the sample.", most=LAST_SEED)
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Words to look for: listed in a file, or those that one vocabulary has and another lacks."""
+"""Words to search for: from a file, or words in one vocabulary that are missing in another."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ StrPath = str | PathLike[str]
 
 @dataclass(frozen=True)
 class WordList:
-    """Words to look for.
+    """Words to search for.
 
     Args:
-        words: as they were given, each once; of those that fold to one, the first.
+        words: words as written; of words that are equal after folding, only the first.
         folded: folded words, in the same order.
-        rule: how text is folded before it is compared, as `Folding` takes it.
+        rule: rule for `Folding`, by which text is folded before it is compared.
     """
 
     words: tuple[str, ...]
@@ -36,7 +36,7 @@ class WordList:
 
     @staticmethod
     def of(words: Iterable[str], rule: str) -> WordList:
-        """Fold words; those without a letter or figure are left out."""
+        """Fold words; words without a letter or digit are left out."""
         folding = Folding(rule)
         folded: dict[str, str] = {}
         for word in words:
@@ -47,24 +47,24 @@ class WordList:
 
 def choose_words(words: StrPath | Iterable[str] | None, tokenizer: StrPath | None = None,
                  base: StrPath | None = None, uncased: bool = False) -> WordList:
-    """Take words as they are listed, or else those of a tokenizer that another one lacks.
+    """Return the listed words, or else the words of a tokenizer that are not in `base`.
 
     Args:
-        words: as a list, or a file with one a line.
-        tokenizer: directory; text is folded by its rule.
-        base: directory of a tokenizer whose words are left out, where none are listed.
-        uncased: ignore case, where no tokenizer decides it.
+        words: a list of words, or a file with one word per line.
+        tokenizer: directory of a tokenizer, whose rule folds the text.
+        base: directory of a tokenizer whose words are left out if `words` is None.
+        uncased: ignore case, if no tokenizer is given.
 
     Raises:
-        ValueError: neither words nor a tokenizer.
-        DataError: no words, or one without a letter or figure in a file.
-        CheckpointError: no tokenizer.
+        ValueError: words and tokenizer are both missing.
+        DataError: there are no words, or a word in the file has no letter or digit.
+        CheckpointError: a directory contains no tokenizer.
     """
     backend = load_vocabulary(Path(tokenizer)).backend if tokenizer else None
     if words is None:
         if backend is None:
-            raise ValueError(f"{setting('words')}: found none, expected words or a "
-                             f"{setting('tokenizer')} with words of its own")
+            raise ValueError(f"{setting('words')}: found no words; set it, or set "
+                             f"{setting('tokenizer')} to search for its words")
         return new_words(backend, load_vocabulary(Path(base)).backend if base else None)
     rule = folding_rule(backend, uncased)
     return read_word_list(str(words), rule) if isinstance(words, str | PathLike) \
@@ -72,51 +72,51 @@ def choose_words(words: StrPath | Iterable[str] | None, tokenizer: StrPath | Non
 
 
 def read_word_list(name: str, rule: str) -> WordList:
-    """Read words from a file, one a line; blank lines are skipped.
+    """Read words from a file, one per line; blank lines are skipped.
 
     Raises:
-        DataError: no words, or one without a letter or figure.
+        DataError: there are no words, or a word has no letter or digit.
     """
     folding = Folding(rule)
     listed = read_list(name, "words")
     for number, word in listed:
         if not is_word(folding, word):
-            raise DataError(f"{source_name(name)}:{number}: found {word!r}, of which no letter and "
-                            "no figure is left to look for; correct the line or leave it out")
+            raise DataError(f"{source_name(name)}:{number}: found {word!r}, which contains no "
+                            "letter or digit to search for; correct or remove the line")
     return WordList.of([word for _, word in listed], rule)
 
 
 def new_words(tokenizer: Tokenizer, base: Tokenizer | None) -> WordList:
-    """List the words of a tokenizer that another one lacks.
+    """List the words of a tokenizer that are missing in another tokenizer.
 
-    Those are tokens that begin a word and contain a letter, special ones left out.
+    Words are tokens that begin a word and contain a letter, except for special tokens.
 
     Args:
-        tokenizer: text is folded by its rule.
-        base: another one; None for all words.
+        tokenizer: tokenizer with the words; its rule folds the text.
+        base: tokenizer whose words are left out; None to list all words.
 
     Raises:
-        DataError: there are none.
+        DataError: there are no such words.
     """
     known = set() if base is None else set(_words_of(base))
     words = [word for word in _words_of(tokenizer) if word not in known]
     targets = WordList.of(words, folding_rule(tokenizer))
     if not targets.words:
         found = f"found no word in {setting('tokenizer')}"
-        raise DataError(f"{found} that {setting('base')} lacks, expected a tokenizer with words of "
-                        "its own" if base else f"{found}, expected tokens that begin words")
+        raise DataError(f"{found} that is missing in {setting('base')}; choose a different one"
+                        if base else f"{found}, expected tokens that begin words")
     return targets
 
 
 def folding_rule(tokenizer: Tokenizer | None, uncased: bool = False) -> str:
-    """Return how text is folded: as a tokenizer does it, or else with or without case."""
+    """Return the rule of a tokenizer; without one, the rule that keeps or ignores case."""
     if tokenizer is None:
         return CASELESS if uncased else EXACT
     return json.dumps(json.loads(tokenizer.to_str())["normalizer"])
 
 
 def is_word(folding: Folding, word: str) -> bool:
-    """Return whether a letter or figure is left of a word when it is folded."""
+    """Return whether a word still contains a letter or digit after folding."""
     return bool((folding.fold(word).codes >= min(WORD, UNSPACED)).any())
 
 

@@ -1,4 +1,4 @@
-"""Building of a vocabulary: documents are sampled, a tokenizer is trained or extended and saved."""
+"""Building of a vocabulary: sample documents, train or extend a tokenizer, and save it."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 
 _MEGABYTE = 1_000_000
 _KEY_BYTES = 8
-_SIZE_BITS = 48  # of a document's length, which shares an integer with its key
+_SIZE_BITS = 48  # bits of a document's length, which shares an integer with its key
 _HEADER = struct.Struct("<QQ")  # number and length of a document
 Progress = Callable[[Iterable[Mapping[str, object]]], Iterable[Mapping[str, object]]]
 
 
 @dataclass(frozen=True)
 class BuiltVocabulary:
-    """A vocabulary and how it came about.
+    """A vocabulary and facts about it.
 
     Args:
-        made: the tokenizer as it was trained or extended.
-        results: numbers for JSON: vocabulary size, sample ...
-        fingerprint: of the tokenizer.
+        made: the trained or extended tokenizer.
+        results: values for JSON, such as vocabulary size and sample.
+        fingerprint: fingerprint of the tokenizer.
     """
 
     made: TrainedTokenizer | PreTrainedTokenizerFast
@@ -55,7 +55,7 @@ class BuiltVocabulary:
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerFast:
-        """Tokenizer of transformers, ready for use."""
+        """The tokenizer as an object of transformers."""
         return self.made.loaded() if isinstance(self.made, TrainedTokenizer) else self.made
 
 
@@ -68,18 +68,18 @@ def build_vocab(records: str | PathLike[str] | Iterable[Mapping[str, object]],
     """Train a tokenizer, or extend one: `build_vocab("texts.jsonl", output="vocab", size=8000)`.
 
     Args:
-        records: a file or records, read once, titles included; the sample of their texts is kept
+        records: a file or records, read once, including titles; the sample of their texts is kept
             in a temporary file, unless `sample_megabytes` is 0.
-        config: what to train.
-        output: directory to write, with a manifest; None writes nothing.
-        extend: tokenizer or checkpoint whose tokens and ids stay; new ones follow.
-        overwrite: replace what the output directory holds.
+        config: settings of the vocabulary.
+        output: directory to write, with a manifest; None to write no files.
+        extend: tokenizer or checkpoint whose tokens keep their ids; new tokens follow.
+        overwrite: replace the contents of the output directory.
         step: the command, if one runs.
         progress: passes records on, to show progress.
-        settings: fields of `config`, in place of theirs.
+        settings: fields of `config`, which override its values.
 
     Raises:
-        DataError: too little text, or none.
+        DataError: there is no text, or too little.
         CheckpointError: the old tokenizer cannot be extended.
     """
     [config] = split_settings({**asdict(config), **settings}, VocabularyConfig)
@@ -127,19 +127,19 @@ def build_vocab(records: str | PathLike[str] | Iterable[Mapping[str, object]],
 class DocumentSample:
     """Sample of a stream's documents, each with the same chance.
 
-    A document's number and the seed decide its random key, and the documents with the lowest keys
-    that fit into the bound are kept; one that is larger than the bound alone is passed over. So
-    the sample does not depend on batches, threads or machines.
+    A document's number and the seed determine its random key. The documents with the lowest keys
+    that fit into the limit are kept. A document that is larger than the limit is skipped. So the
+    sample does not depend on batches, threads or machines.
 
     Args:
-        max_bytes: bound of the sample, in bytes of UTF-8.
-        seed: of the sample.
-        file: holds the documents, so that memory holds only a number for each.
+        max_bytes: size limit of the sample, in UTF-8 bytes.
+        seed: seed of the sample.
+        file: contains the documents, so that memory contains only a number for each.
 
     Attributes:
-        documents: read so far.
-        total_bytes: their length in UTF-8.
-        sampled_bytes: length of those kept.
+        documents: number of documents read so far.
+        total_bytes: length of these documents in UTF-8.
+        sampled_bytes: length of the sampled documents in UTF-8.
     """
 
     max_bytes: int
@@ -152,17 +152,17 @@ class DocumentSample:
     _key_limit: int = 1 << 8 * _KEY_BYTES
 
     def passed(self, texts: Iterable[str]) -> Iterator[str]:
-        """Pass every document on, keeping none, and count."""
+        """Pass every document on and count it, without keeping it."""
         for text in texts:
             self.documents += 1
             self.total_bytes += len(text.encode("utf-8", "surrogatepass"))
             yield text
 
     def add(self, texts: Iterable[str]) -> Iterator[str]:
-        """Sample more documents, and return all sampled ones in the order of the stream.
+        """Sample more documents, and return all sampled documents in the order of the stream.
 
         Raises:
-            DataError: not one of them fits into the bound.
+            DataError: every document is larger than the limit.
         """
         self.file.seek(0, io.SEEK_END)
         for text in texts:
@@ -175,14 +175,14 @@ class DocumentSample:
             self.documents += 1
             self.total_bytes += len(content)
             while self.sampled_bytes > self.max_bytes:
-                # Drop the highest key, and with it all that would come after.
+                # Drop the document with the highest key, and all later documents with higher keys.
                 self._key_limit, size = divmod(-heapq.heappop(self._kept), 1 << _SIZE_BITS)
                 self.sampled_bytes -= size
         if self.documents and not self._kept:
             raise DataError(
-                f"{setting('sample_megabytes')}: found a bound of {self.max_bytes} bytes, which no "
-                f"sampled document fits into (they have {self.total_bytes // self.documents} on "
-                "average); expected more")
+                f"{setting('sample_megabytes')}: found {self.max_bytes} bytes, which is less than "
+                f"every sampled document (on average {self.total_bytes // self.documents} bytes); "
+                "set it higher")
         return self._sampled()
 
     def _sampled(self) -> Iterator[str]:
@@ -194,7 +194,7 @@ class DocumentSample:
                 yield content.decode("utf-8", "surrogatepass")
 
     def summary(self) -> dict[str, int]:
-        """Count documents and bytes of the sample and of the stream."""
+        """Count the documents and bytes of the sample and of the stream."""
         kept = bool(self._kept)
         return {"documents": len(self._kept) if kept else self.documents,
                 "total_documents": self.documents,
@@ -203,7 +203,7 @@ class DocumentSample:
 
 
 def random_key(seed: int, number: int) -> int:
-    """Return a document's key: 64 bits that look random, the same on any machine."""
+    """Return a document's key: 64 pseudo-random bits, the same on any machine."""
     digest = hashlib.blake2b(str(number).encode(), digest_size=_KEY_BYTES,
                              key=f"sample {seed}".encode())
     return int.from_bytes(digest.digest(), "big")

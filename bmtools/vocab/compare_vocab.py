@@ -36,25 +36,25 @@ _DIGITS = 4
 
 @dataclass(frozen=True)
 class Term:
-    """A mention or a term; its type may be empty."""
+    """A mention or a term, with a type that may be empty."""
 
     text: str
     type: str = ""
 
 
 def read_terms(name: str) -> Iterator[Term]:
-    """Read terms, one a line, each with a type behind a tab or without one.
+    """Read terms, one per line, each optionally followed by a tab and a type.
 
     Raises:
-        DataError: a line with more columns, or with a type alone.
+        DataError: a line has more columns, or only a type.
     """
     for number, line in read_lines(name):
         columns = [column.strip() for column in line.split("\t")]
         if not any(columns):
             continue
         if len(columns) > 2 or not columns[0]:
-            raise DataError(f"{name}:{number}: found {line[:40]!r}, expected a term, or a term "
-                            "and its type with a tab between them")
+            raise DataError(f"{name}:{number}: found {line[:40]!r}, expected a term, or a term, "
+                            "a tab and its type")
         yield Term(*columns)
 
 
@@ -64,18 +64,18 @@ def compare_vocab(vocabularies: Mapping[str, Vocabulary | Path | str],
     """Compare how vocabularies split the same text, entities and terms.
 
     Args:
-        vocabularies: by name, loaded or as paths; the others' tokens are related to the first's.
-        records: read once; titles are part of the text. Entities are counted mention by mention.
-        terms: more to compare on.
-        worst: number of terms named that a vocabulary breaks up worst.
-        segmenter: finds word starts where no spaces do.
+        vocabularies: vocabularies or paths by name; `relative_tokens` compares with the first.
+        records: read once; titles are part of the text. Each mention of an entity counts.
+        terms: more terms to compare on.
+        worst: number of terms listed in each ranking of a vocabulary.
+        segmenter: finds word starts in languages without spaces.
 
     Yields:
-        a line for each vocabulary and scope: the text, entities and terms by type.
+        a line for each vocabulary and scope. Scopes are the text, and entities and terms by type.
 
     Raises:
-        DataError: no words.
-        CheckpointError: a path without a vocabulary.
+        DataError: there are no words.
+        CheckpointError: a path does not contain a vocabulary.
     """
     loaded = _loaded(vocabularies)
     encoders = {name: Encoder(vocabulary.backend) for name, vocabulary in loaded.items()}
@@ -94,14 +94,14 @@ def compare_vocab(vocabularies: Mapping[str, Vocabulary | Path | str],
     words = counter.words()
     scopes = [_Scope(TEXT, words, None, segmenter)] if words else []
     for source, by_type in mentions.items():
-        # All of them where types differ, then by type.
+        # All mentions together, if their types differ, then by type.
         named = {f"{source}:{name}": by_type[name] for name in sorted(filter(None, by_type))}
         if len(by_type) > 1 or "" in by_type:
             named = {source: sum(by_type.values(), Counter()), **named}
         scopes += [_Scope(name, count_words_of(counts, segmenter), counts, segmenter)
                    for name, counts in named.items()]
     if not any(scope.words for scope in scopes):
-        raise DataError("no words in the input; expected records with some text, or "
+        raise DataError("found no words in the input; provide records with some text, or "
                         f"{setting('terms')} with some terms")
     for scope in scopes:
         yield from scope.lines(loaded, tokens, worst)
@@ -113,24 +113,25 @@ def compare_terms(vocabularies: Mapping[str, Vocabulary | Path | str],
     """Show the pieces of each mention and term, and how a tagger labels them.
 
     Args:
-        vocabularies: by name, loaded or as paths.
-        records: their entities are the mentions; equal ones are counted.
+        vocabularies: vocabularies or paths by name.
+        records: records whose entities are the mentions; equal mentions are counted.
         terms: more terms, after the mentions.
-        segmenter: of a language without spaces, where terms have no space before them.
+        segmenter: given for a language without spaces, in which terms have no leading space.
 
     Yields:
-        a line for each distinct term, with `whole`, `pieces` and the labels `first` and `all` by
-        vocabulary: those of `label_pieces` in `finetune ner`, where - is no label.
+        a line for each distinct term, with `whole`, `pieces` and the labels `first` and `all` for
+        each vocabulary. The labels are those of `label_pieces` in `finetune ner`; - means that the
+        piece has no label.
 
     Raises:
-        DataError: neither mentions nor terms.
+        DataError: there are no mentions and no terms.
     """
     lead = " " if segmenter is None else ""
     backends = {name: one.backend for name, one in _loaded(vocabularies).items()}
     counts = Counter(Term(" ".join(one.text.split()), one.type) for one in chain(
         chain.from_iterable(map(_entities, records)), terms))
     if not counts:
-        raise DataError("no entities in the input; expected records with entities, or "
+        raise DataError("found no entities in the input; provide records with entities, or "
                         f"{setting('terms')} with some terms")
     for term, count in counts.items():
         yield {"term": term.text, **({"type": term.type} if term.type else {}), "count": count,
@@ -139,7 +140,7 @@ def compare_terms(vocabularies: Mapping[str, Vocabulary | Path | str],
 
 
 def _pieces(backend: Tokenizer, lead: str, term: str) -> JsonObject:
-    """Encode a term; tokens of the space before it alone are left out."""
+    """Encode a term, without tokens that contain only the space before it."""
     text = lead + term
     encoding = backend.encode(text, add_special_tokens=False)
     starts = word_starts(backend, [text], [encoding])
@@ -163,7 +164,7 @@ def _count_mentions(by_type: dict[str, Counter[str]], mentions: Iterable[Term]) 
 
 
 def _entities(record: Record) -> Iterator[Term]:
-    """Yield the mentions of a record; the parts of a discontinuous one are joined."""
+    """Yield the mentions of a record, joining the parts of a discontinuous mention."""
     text = record["text"]
     for entity in record.get("entities", ()):
         spans = entity.get("spans") or [(entity["start"], entity["end"])]
@@ -172,13 +173,13 @@ def _entities(record: Record) -> Iterator[Term]:
 
 @dataclass(frozen=True)
 class _Scope:
-    """Words to compare on, and the mentions that they are part of, if any.
+    """Words to compare on, and the mentions that contain them, if any.
 
     Args:
         name: text, entities:TYPE, terms ...
-        words: how often each occurs.
-        mentions: how often each occurs; None for running text.
-        segmenter: finds word starts where no spaces do.
+        words: number of occurrences of each word.
+        mentions: number of occurrences of each mention; None for running text.
+        segmenter: finds word starts in languages without spaces.
     """
 
     name: str
@@ -188,7 +189,7 @@ class _Scope:
 
     def lines(self, vocabularies: Mapping[str, Vocabulary], text_tokens: Mapping[str, int],
               worst: int) -> Iterator[JsonObject]:
-        """Yield a line for each vocabulary; the tokens of a text include its punctuation."""
+        """Yield a line for each vocabulary; the tokens of running text include punctuation."""
         first = None
         for name, vocabulary in vocabularies.items():
             found = fragmentation(vocabulary.backend, self.words, self.segmenter is None)
@@ -210,10 +211,10 @@ class _Scope:
         """Encode each mention, or each word of running text, as one string.
 
         Returns:
-            tokens of all terms; occurrences of terms that are one token; and the terms that rank
-            highest: `worst` by tokens beyond those of unbroken words, then by how often they
-            occur, `costliest` by those tokens of all occurrences together, and those that cannot
-            be spelled (`unknown`) by how often they occur. Of equal ranks, the first comes first.
+            the number of tokens of all terms, the number of occurrences of one-token terms, and
+            three rankings. `worst` ranks terms by their extra tokens compared with unbroken words,
+            then by occurrences. `costliest` ranks terms by the extra tokens of all occurrences.
+            `unknown` ranks terms with unknown tokens by occurrences. Ties keep the input order.
         """
         spaced = self.segmenter is None
         unknowns = unknown_ids(backend)
@@ -227,7 +228,7 @@ class _Scope:
             is_unknown = not unknowns.isdisjoint(ids)
             tokens += count * len(ids)
             whole += count * (len(ids) == 1 and not is_unknown)
-            if self.mentions is not None:  # its words, and signs one by one
+            if self.mentions is not None:  # its words, and each sign
                 words = find_words(term, self.segmenter)
                 visible = sum(not character.isspace() for character in term)
                 unbroken = len(words) + visible - sum(map(len, words))

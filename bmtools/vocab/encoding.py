@@ -1,6 +1,6 @@
-"""Encoding of texts into token ids with word starts, each chunk between spaces once.
+"""Encoding of texts to token ids and word starts; each chunk between spaces is encoded once.
 
-Safe splitting finds chunks of a text that, encoded apart, give the ids of the whole.
+A safe split divides a text into chunks whose ids, put together, are the ids of the text.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 _TEXTS_AT_ONCE = 1_000
 _CACHED_CHARACTERS = 1 << 26
-_ENTRY_CHARACTERS = 150  # what a short chunk and its ids take beside the chunk's characters
-_START = np.uint32(1 << 31)  # marks, beside the id, a token that begins a word
+_ENTRY_CHARACTERS = 150  # memory for a short chunk and its ids, in addition to its characters
+_START = np.uint32(1 << 31)  # bit that is added to the id of a token that begins a word
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class EncodedText:
     """One text.
 
     Args:
-        ids: (tokens,) int32, no special tokens added.
-        word_starts: (tokens,) bool, True where a word begins.
+        ids: (tokens,) int32, without special tokens.
+        word_starts: (tokens,) bool, True for tokens that begin a word.
     """
 
     ids: np.ndarray
@@ -42,15 +42,15 @@ class EncodedText:
 
 @dataclass(frozen=True, slots=True)
 class EncodedTexts:
-    """Texts, end to end.
+    """Concatenated texts.
 
     Args:
-        ids: (all tokens,) int32, no special tokens added.
-        word_starts: (all tokens,) bool, True where a word begins.
-        lengths: (texts,) int64, tokens of each.
-        tokens_at: for each text, the first token that reaches beyond each requested offset, or
-            beyond the space before it, counted within the text; its length where there is none.
-        in_chunks: texts were encoded chunk by chunk; False where all were encoded whole.
+        ids: (all tokens,) int32, without special tokens.
+        word_starts: (all tokens,) bool, True for tokens that begin a word.
+        lengths: (texts,) int64, number of tokens of each text.
+        tokens_at: for each text, the number of the first token that reaches beyond each requested
+            offset, or beyond the space before it; the number of tokens if no token does.
+        in_chunks: whether any text was encoded in chunks.
     """
 
     ids: np.ndarray
@@ -61,7 +61,7 @@ class EncodedTexts:
 
 
 def encode(tokenizer: PreTrainedTokenizerBase, texts: Iterable[str]) -> Iterator[EncodedText]:
-    """Encode texts in order; words are those of `bmtools.vocab.words`."""
+    """Encode texts in order; `bmtools.vocab.words` defines the words."""
     encoder = Encoder(tokenizer.backend_tokenizer)
     pending = iter(texts)
     while batch := list(islice(pending, _TEXTS_AT_ONCE)):
@@ -74,16 +74,16 @@ def encode(tokenizer: PreTrainedTokenizerBase, texts: Iterable[str]) -> Iterator
 class Encoder:
     """Encoder with the tokenizer's ids, but faster: a chunk between spaces is encoded once.
 
-    Where the tokenizer does not allow that, and for texts with added tokens in them, the
-    tokenizer encodes whole texts. As a guard, one text of every call is encoded both ways; where
-    they differ, all texts of that call are encoded whole.
+    If the tokenizer does not allow chunks, or a text contains added tokens, the complete text is
+    encoded. As a check, one text of every call is encoded in both ways. If the results differ, all
+    texts of the call are encoded without chunks.
 
-    Special tokens in a text, such as `[SEP]`, are read as text. Memory is bounded: the cache is
-    emptied when it fills some tens of megabytes.
+    Special tokens in a text, such as `[SEP]`, are read as text. Memory is limited: the cache is
+    emptied when it reaches some tens of megabytes.
 
     Args:
         backend: the tokenizer.
-        segmenter: finds words in scripts without spaces; texts are encoded whole then.
+        segmenter: finds words in scripts without spaces; it disables chunks.
     """
 
     def __init__(self, backend: Tokenizer, segmenter: Segmenter | None = None) -> None:
@@ -100,7 +100,7 @@ class Encoder:
 
     def encode(self, texts: Sequence[str],
                offsets: Sequence[Sequence[int]] | None = None) -> EncodedTexts:
-        """Encode texts, and find the tokens at some offsets of them.
+        """Encode texts, and find the tokens at some offsets.
 
         Args:
             texts: any number.
@@ -109,7 +109,7 @@ class Encoder:
         chunks = self._split(texts) if self._in_chunks else [None] * len(texts)
         ids_of = self._packed_ids.__getitem__
         packed = [b"" if own is None else b"".join(map(ids_of, own)) for own in chunks]
-        # The first text is encoded whole too, as a guard.
+        # As a check, the first text is also encoded without chunks.
         guarded = packed[:1] if any(chunks[:1]) else []
         whole = [number for number, own in enumerate(chunks) if own is None or not number]
         for number, ids in zip(whole, self._encode_whole([texts[n] for n in whole]), strict=True):
@@ -124,7 +124,7 @@ class Encoder:
                             any(own is not None for own in chunks))
 
     def _split(self, texts: Sequence[str]) -> list[list[str] | None]:
-        """Split texts into chunks whose ids are in the cache; None for texts to encode whole."""
+        """Split texts into chunks and cache their ids; None for a text without chunks."""
         if self._cached_characters > _CACHED_CHARACTERS:
             for cache in (self._packed_ids, self._unsafe, self._with_added):
                 cache.clear()
@@ -149,11 +149,11 @@ class Encoder:
         self._packed_ids.update(dict.fromkeys(with_added, b""))
         self._cached_characters += sum(map(len, new)) + _ENTRY_CHARACTERS * len(new)
         plain = [chunk for chunk in new if chunk not in with_added]
-        # A text's first chunk has no space ahead, and some pre-tokenizers give it one there.
+        # A text's first chunk has no leading space, and some pre-tokenizers add one.
         inner = [chunk for chunk in plain if chunk[:1] == " "]
         first = [chunk for chunk in plain if chunk[:1] != " "]
         if inner and self._splitter.separator is not None:
-            # As one text, with a token between the chunks that keeps them apart.
+            # Encode one text, with a separator token between the chunks.
             separator, separator_id = self._splitter.separator
             [flat] = self._encode_whole([separator.join(inner)], joined=True)
             marked = np.append(np.frombuffer(flat, dtype=np.uint32), np.uint32(0))
@@ -170,11 +170,11 @@ class Encoder:
         self._packed_ids.update(zip(whole, self._encode_whole(whole), strict=True))
 
     def _encode_whole(self, texts: Sequence[str], joined: bool = False) -> list[bytes]:
-        """Encode texts as they are: ids as four bytes each, the highest bit where words begin.
+        """Encode complete texts to ids of four bytes, with the highest bit at word starts.
 
         Args:
             texts: any number.
-            joined: they contain special tokens, as separators.
+            joined: whether the texts contain special tokens as separators.
         """
         # Without offsets the library takes a fifth less time.
         encode_batch = self._backend.encode_batch_fast if self._prefixed is not None \
@@ -216,5 +216,5 @@ class Encoder:
         [shown] = special_tokens_as_text(self._backend, [text])
         found = self._backend.encode(shown, add_special_tokens=False)
         ends = np.maximum.accumulate([end for _, end in found.offsets], dtype=np.int64)
-        # A token before the first character, as Metaspace adds it there, belongs to it.
+        # A token that Metaspace adds before the first character belongs to that character.
         return np.where(offsets, np.searchsorted(ends, offsets, side="right"), 0).tolist()

@@ -1,4 +1,4 @@
-"""Extension of a tokenizer that a model already uses by new pieces."""
+"""Extension of a model's tokenizer by new pieces."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 _TYPES: Mapping[str, TokenizerType] = {"WordPiece": "wordpiece", "BPE": "bpe"}
-# Private use, planes 15 and 16: a character for each piece that occurs in the text.
+# Private use, planes 15 and 16: one character for each piece that occurs in the text.
 _SYMBOLS = (*range(0xF0000, 0xFFFFE), *range(0x100000, 0x10FFFE))
-_RARE_CHARACTER = 1e-6  # of all characters; a rarer one is not worth a token
-_MORE_MERGES = 1.5  # times as many, where too few of the merged pieces can be used
+_RARE_CHARACTER = 1e-6  # of all characters; a rarer character is not worth a token
+_MORE_MERGES = 1.5  # factor for the number of merges if too few of the merged pieces can be used
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class _Piece:
     """A piece found by merging.
 
     Args:
-        token: its spelling.
+        token: spelling of the piece.
         count: occurrences after all merges.
-        saved: tokens that it saves, all occurrences together.
-        halves: the two pieces merged last.
+        saved: tokens that the piece saves in all occurrences together.
+        halves: the two pieces that were merged last.
     """
 
     token: str
@@ -50,7 +50,7 @@ def tokenizer_type_of(backend: Tokenizer, name: str) -> TokenizerType:
     """Return the type of a tokenizer that can be extended.
 
     Raises:
-        CheckpointError: another type, or BPE whose pieces cannot be spelled.
+        CheckpointError: the type is different, or BPE marks the inside or end of words.
     """
     model = json.loads(backend.to_str())["model"]
     found = model["type"]
@@ -64,51 +64,50 @@ def tokenizer_type_of(backend: Tokenizer, name: str) -> TokenizerType:
 
 def extend_tokenizer(old: PreTrainedTokenizerFast, texts: Iterable[str], config: VocabularyConfig,
                      name: str) -> tuple[PreTrainedTokenizerFast, dict[str, int]]:
-    """Go on merging where the old vocabulary stops, and append the best new pieces.
+    """Continue the merges of an old vocabulary, and append the best new pieces.
 
-    The text is split into old pieces, and pairs of them are merged as in BPE, the most frequent
-    first. So a piece is worth the tokens that it saves in this text. BPE takes all merges as they
-    come; WordPiece does not need the steps towards a longer piece, and takes the pieces
-    that save most, of those that the extended tokenizer uses in the text. Ids, normalization,
-    casing and special tokens are the old ones, and a word that no new piece occurs in keeps its
-    ids.
+    The text is split into old pieces, and pairs of pieces are merged as in BPE, the most frequent
+    pair first. So the value of a piece is the number of tokens that it saves in this text. BPE uses
+    all merges in order. WordPiece does not need the steps towards a longer piece. It uses the
+    pieces that save most tokens and that the extended tokenizer uses in the text. Ids,
+    normalization, casing and special tokens do not change. A word without new pieces keeps its ids.
 
-    Characters that the old vocabulary cannot spell are added first.
+    Characters that are missing in the old vocabulary are added first.
 
     Args:
-        old: tokenizer of WordPiece or BPE.
-        texts: read once; their distinct words are held in memory.
-        config: `size` counts old tokens and new ones; how merges are limited. All else is the
-            old tokenizer's.
-        name: of the old tokenizer, for messages.
+        old: tokenizer of type WordPiece or BPE.
+        texts: read once; their distinct words are kept in memory.
+        config: `size`, which includes the old tokens, and the limits of merges; other settings
+            are not used.
+        name: name of the old tokenizer, for messages.
 
     Returns:
-        the old tokenizer with more tokens; and the number of old ids, of new ones, and of the
-        text's tokens before and after, special ones left out.
+        the old tokenizer with more tokens, and the numbers of old ids, of new ids, and of the
+        text's tokens before and after (without special tokens).
 
     Raises:
-        CheckpointError: a tokenizer of another type.
-        DataError: no text, too little of it for the size, or a size without room.
+        CheckpointError: the tokenizer is of another type.
+        DataError: there is no text or too little text, or the size leaves no room for new tokens.
     """
     backend = old.backend_tokenizer
     tokenizer_type_of(backend, name)
     kept = max(backend.get_vocab().values()) + 1
     if config.size <= kept:
-        raise DataError(f"{setting('size')}: found {config.size}, but {name} holds {kept} tokens "
-                        "already; expected more, the new ones included")
+        raise DataError(f"{setting('size')}: found {config.size}, but {name} already has {kept} "
+                        "tokens; set a higher total, which includes the new tokens")
     words = count_pretokens(texts, backend)
     vocabulary = _GrowingVocabulary(json.loads(backend.to_str()), kept)
     before = vocabulary.count_tokens(words)
     vocabulary.append_characters(words, config)
     vocabulary.append_pieces(words, config)
-    config.require_size(vocabulary.size, f" beside those of {name}")
+    config.require_size(vocabulary.size, f", including those of {name}")
     return _with_backend(old, vocabulary.backend), {
         "kept_tokens": kept, "added_tokens": vocabulary.size - kept,
         "text_tokens_before": before, "text_tokens_after": vocabulary.count_tokens(words)}
 
 
 class _GrowingVocabulary:
-    """A tokenizer, as in `tokenizer.json`, that gets new tokens at its end."""
+    """A tokenizer, as in `tokenizer.json`, to which new tokens are appended."""
 
     def __init__(self, content: JsonObject, size: int) -> None:
         self.content = content
@@ -116,8 +115,8 @@ class _GrowingVocabulary:
         self.merges_all = self.model["type"] == "BPE"
         self.prefix: str = self.model.get("continuing_subword_prefix") or ""
         self.size = size
-        # The library numbers added tokens after all others, so new pieces would take the ids of
-        # those at the end: they become part of the model's vocabulary.
+        # The library numbers added tokens after all others, so new pieces would get their ids.
+        # To prevent this, added tokens become part of the model's vocabulary.
         for token in sorted(content["added_tokens"], key=lambda token: token["id"]):
             self.model["vocab"].setdefault(token["content"], token["id"])
         self._append([])
@@ -139,7 +138,7 @@ class _GrowingVocabulary:
         return sum(count * len(self.encode(word)) for word, count in words.items())
 
     def append_characters(self, words: Counter[str], config: VocabularyConfig) -> None:
-        """Append tokens of one character that words need and the vocabulary lacks."""
+        """Append tokens of one character that words need and the vocabulary does not contain."""
         if not unknown_ids(self.backend):
             return
         counts: Counter[str] = Counter()
@@ -152,10 +151,10 @@ class _GrowingVocabulary:
         self._append(most_frequent(missing, min(config.max_alphabet, config.size - self.size)))
 
     def append_pieces(self, words: Counter[str], config: VocabularyConfig) -> None:
-        """Merge pieces of words, and append the best of the merged ones.
+        """Merge pieces of words, and append the best merged pieces.
 
-        BPE needs its steps. Of WordPiece, pieces that the words then do not use make room for the
-        next best: longer ones cover them.
+        BPE needs all merge steps. In WordPiece, longer pieces may cover a piece, so that words no
+        longer use it. Then it is replaced by the next best piece.
         """
         runs = self._runs(words)
         room = config.size - self.size
@@ -180,7 +179,7 @@ class _GrowingVocabulary:
                 candidates = self._new_pieces(runs, room + len(unused), config.min_frequency)
 
     def _runs(self, words: Counter[str]) -> Counter[str]:
-        """Write words as runs of symbols, one for each piece; an unknown piece ends a run."""
+        """Write words as runs of symbols, one symbol per piece; an unknown piece ends a run."""
         encoded = {word: self.encode(word) for word in words}
         numbers = sorted({number for ids in encoded.values() for number in ids}
                          - unknown_ids(self.backend))
@@ -194,9 +193,9 @@ class _GrowingVocabulary:
         return runs
 
     def _new_pieces(self, runs: Counter[str], room: int, min_frequency: int) -> list[_Piece]:
-        """Return the first pieces that merging makes (BPE), or all, which save most tokens first.
+        """Return the first merged pieces (BPE), or all pieces by the tokens that they save.
 
-        There are as many as there is room for, if the text has them.
+        If the text supports it, there are at least `room` pieces.
         """
         merges = room if self.merges_all else math.ceil(_MORE_MERGES * room)
         while True:
@@ -210,10 +209,10 @@ class _GrowingVocabulary:
 
     def _merge(self, runs: Counter[str], merges: int,
                min_frequency: int) -> tuple[list[_Piece], int]:
-        """Merge a number of times, and collect the pieces that are new to the vocabulary.
+        """Make a number of merges, and collect the pieces that are new to the vocabulary.
 
         Returns:
-            new pieces in the order they were made, and how many merges there were.
+            new pieces in the order in which they were made, and the number of merges.
         """
         trainer = trainers.BpeTrainer(vocab_size=len(set().union(*runs)) + merges,
                                       min_frequency=min_frequency, show_progress=False)
@@ -233,16 +232,16 @@ class _GrowingVocabulary:
         return list(new.values()), len(merged)
 
     def _spell(self, run: str) -> str:
-        """Write a run of symbols as the token that its pieces become together."""
+        """Return the token that consists of the pieces of a run of symbols."""
         first, *others = (self._symbol_tokens[symbol] for symbol in run)
         return first + "".join(other.removeprefix(self.prefix) for other in others)
 
 
 def _with_backend(old: PreTrainedTokenizerFast, backend: Tokenizer) -> PreTrainedTokenizerFast:
-    """Return a tokenizer of transformers like another, around a new backend.
+    """Return a copy of a transformers tokenizer with a new backend.
 
-    It is written and read again, since some classes build their pipeline only then; where one
-    builds another than was written, the generic class takes its place.
+    The tokenizer is saved and loaded, because some classes build their pipeline only when loaded.
+    If a class builds a different pipeline, the generic class is used instead.
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 

@@ -1,4 +1,4 @@
-"""Tokenizers read from directories, files and lists of tokens; without transformers if possible.
+"""Tokenizers read from directories, files and lists of tokens, if possible without transformers.
 
 Importing transformers takes a second and 200 MB.
 """
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 _UNKNOWN = "[UNK]"
 _SPECIAL = ("[PAD]", _UNKNOWN, "[CLS]", "[SEP]", "[MASK]")
-# Uncased vocabularies have a few capitals too: SciBERT's has `##TM` from the trade mark sign and
-# Greek letters, 0.6 %. A cased one has thousands of capitalised words.
+# Uncased vocabularies also contain a few capitals: SciBERT has `##TM` from the trade mark sign and
+# Greek letters, 0.6 %. A cased vocabulary contains thousands of capitalised words.
 _MIN_CASED_RATIO = 0.05
-_LARGEST_ID = 1 << 24  # vocabularies have a million tokens at most
+_LARGEST_ID = 1 << 24  # vocabularies have at most a million tokens
 _ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
-# Classes that take the pipeline of tokenizer.json as it is; others rebuild a part of it.
+# Classes that use the pipeline of tokenizer.json unchanged; other classes rebuild a part.
 _GENERIC = ("PreTrainedTokenizerFast", "TokenizersBackend")
 
 
@@ -49,9 +49,9 @@ class BackendTokenizer:
     """The part of transformers' fast tokenizers that encoding and scoring need.
 
     Args:
-        backend: without truncation and padding.
-        roles: token by role: bos, eos, unk, sep, pad, cls or mask.
-        extra: further special tokens.
+        backend: tokenizer without truncation and padding.
+        roles: token by role (bos, eos, unk, sep, pad, cls or mask).
+        extra: other special tokens.
     """
 
     def __init__(self, backend: Tokenizer, roles: Mapping[str, str],
@@ -72,13 +72,14 @@ class BackendTokenizer:
 
 
 def read_inference_tokenizer(directory: Path) -> tuple[PreTrainedTokenizerFast, str] | None:
-    """Read a tokenizer and its fingerprint, which is that of `bmtools.json` if there is one.
+    """Read a tokenizer and its fingerprint, which equals the one in `bmtools.json`, if any.
 
     Returns:
-        None where transformers might make another one of the same files.
+        the tokenizer and fingerprint, or None if transformers might build another tokenizer from
+        the same files.
 
     Raises:
-        CheckpointError: casing that contradicts itself.
+        CheckpointError: the files contradict each other about the casing.
     """
     try:
         config = json.loads((directory / CONFIG).read_text(encoding="utf-8"))
@@ -91,7 +92,7 @@ def read_inference_tokenizer(directory: Path) -> tuple[PreTrainedTokenizerFast, 
         tokenizer = cast("PreTrainedTokenizerFast",
                          BackendTokenizer(backend, roles, tuple(map(_content, extra))))
         recorded = read_manifest(directory).get("vocabulary")
-    except Exception:  # transformers reads it, or says what is wrong
+    except Exception:  # transformers reads it, or reports the error
         return None
     special = {token.content for token in backend.get_added_tokens_decoder().values()
                if token.special}
@@ -114,13 +115,14 @@ def _content(token: object) -> str:
 
 
 def load_tokenizer(directory: Path) -> PreTrainedTokenizerFast:
-    """Load a tokenizer and make sure that its casing is the one its vocabulary was made for.
+    """Load a tokenizer, and check that its casing fits its vocabulary.
 
-    transformers silently lower-cases text for a BERT directory that has a cased `vocab.txt`
-    alone; here that is an error.
+    transformers silently lower-cases text for a BERT directory that contains only a cased
+    `vocab.txt`. Here that is an error.
 
     Raises:
-        CheckpointError: no tokenizer, no fast tokenizer, or casing that contradicts itself.
+        CheckpointError: there is no tokenizer or no fast tokenizer, or the files contradict each
+            other about the casing.
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -139,9 +141,9 @@ def load_tokenizer(directory: Path) -> PreTrainedTokenizerFast:
 
 
 def _encode_texts_whole(backend: Tokenizer) -> None:
-    """Turn off truncation and padding, and encode `[SEP]` in a text as the characters that it is.
+    """Turn off truncation and padding, and encode `[SEP]` in a text as ordinary characters.
 
-    Unigram models still find special tokens among their pieces; see `special_tokens_as_text`.
+    The pieces of Unigram models still include special tokens; see `special_tokens_as_text`.
     """
     backend.no_truncation()
     backend.no_padding()
@@ -149,29 +151,29 @@ def _encode_texts_whole(backend: Tokenizer) -> None:
 
 
 def require_encoding(directory: Path, backend: Tokenizer) -> None:
-    """Refuse a tokenizer that cannot encode text.
+    """Check that a tokenizer can encode text.
 
     Raises:
-        CheckpointError: it cannot, or an id or a template is damaged so that the library would end
-            the program.
+        CheckpointError: encoding fails, or an id or a template is so damaged that the library would
+            end the program.
     """
     with reading(directory, "the tokenizer cannot encode text", "restore the tokenizer"):
         if (largest := max(backend.get_vocab().values(), default=0)) > _LARGEST_ID:
-            raise ValueError(f"found a token's id {largest}, expected {_LARGEST_ID} at most")
+            raise ValueError(f"found the token id {largest}, expected at most {_LARGEST_ID}")
         steps = backend.post_processor and json.loads(backend.post_processor.__getstate__())
         for step in flat_components(steps):
             pieces = [*step.get("single", ()), *step.get("pair", ())]
             named = {piece["SpecialToken"]["id"] for piece in pieces if "SpecialToken" in piece}
             if unknown := named.difference(step.get("special_tokens", named)):
-                raise ValueError(f"its template names {min(unknown)!r}, which it does not define")
+                raise ValueError(f"its template uses {min(unknown)!r}, which it does not define")
         backend.encode(RARE)
 
 
 def check_casing(directory: Path, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Compare what both files say of casing with what the tokenizer made of them does.
+    """Compare the casing that both files state with the casing of the loaded tokenizer.
 
     Raises:
-        CheckpointError: they contradict each other.
+        CheckpointError: the casings differ.
     """
     uncased = is_uncased(tokenizer)
     config, content = (read_object(path) if path.is_file() else {}
@@ -182,23 +184,23 @@ def check_casing(directory: Path, tokenizer: PreTrainedTokenizerBase) -> None:
         written = lowercases(content.get("normalizer")) if content else uncased
     if written != uncased or (stated is not None and bool(stated) != uncased):
         raise CheckpointError(
-            f"{directory}: {CONFIG} says do_lower_case {json.dumps(stated)}, but {TOKENIZER} "
-            f"{'folds' if written else 'keeps'} case; correct the one that is wrong")
+            f"{directory}: {CONFIG} has do_lower_case {json.dumps(stated)}, but {TOKENIZER} "
+            f"{'folds' if written else 'keeps'} case; correct the wrong file")
     plain = set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens)
     if stated is None and uncased and (cased := upper_case_tokens(plain)):
         raise CheckpointError(
-            f"{directory}: the vocabulary holds upper case ({min(cased)!r}), but text would "
+            f"{directory}: the vocabulary contains upper case ({min(cased)!r}), but text would "
             f'be lower-cased; write {{"do_lower_case": false}} into {CONFIG}')
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """A tokenizer that only has to encode.
+    """A tokenizer that is only used for encoding.
 
     Args:
-        backend: without truncation and padding.
-        uncased: it lower-cases text.
-        casing_assumed: its casing is a guess from the tokens, as no file says it.
+        backend: tokenizer without truncation and padding.
+        uncased: whether it lower-cases text.
+        casing_assumed: whether the casing was guessed from the tokens because no file states it.
     """
 
     backend: Tokenizer
@@ -207,11 +209,11 @@ class Vocabulary:
 
     @property
     def casing(self) -> str:
-        """Casing in a word: cased or uncased."""
+        """Casing as a word: cased or uncased."""
         return "uncased" if self.uncased else "cased"
 
     def facts(self) -> JsonObject:
-        """Return size, model and casing, as reports name them."""
+        """Return size, model and casing under the keys of reports."""
         return {"vocab_size": self.backend.get_vocab_size(),
                 "tokenizer_model": model_name(self.backend),
                 "casing": self.casing, "casing_assumed": self.casing_assumed}
@@ -220,12 +222,12 @@ class Vocabulary:
 def load_vocabulary(path: Path) -> Vocabulary:
     """Load a tokenizer directory, a checkpoint, a tokenizer.json or a vocab.txt of WordPiece.
 
-    Nothing says the casing of a vocab.txt alone. Where one in twenty of its tokens or more has a
-    capital it is taken for cased, and text keeps its case; otherwise text is lower-cased without
-    accents, as by BERT's uncased models. `Vocabulary.casing_assumed` is set then.
+    A vocab.txt without other files does not state its casing. If at least one in twenty of its
+    tokens has a capital, it is assumed to be cased, and text keeps its case. Otherwise text is
+    lower-cased without accents, as in BERT's uncased models. `Vocabulary.casing_assumed` is set.
 
     Raises:
-        CheckpointError: no tokenizer, or casing that contradicts itself.
+        CheckpointError: there is no tokenizer, or files contradict each other about the casing.
     """
     if path.is_dir():
         has_more = any((path / name).is_file() for name in (TOKENIZER, CONFIG, "config.json"))
@@ -247,11 +249,11 @@ def load_vocabulary(path: Path) -> Vocabulary:
 
 
 def _bare_wordpiece(path: Path) -> Vocabulary:
-    """Build BERT's tokenizer from a list of tokens, one a line in the order of ids."""
+    """Build BERT's tokenizer from a list of tokens, one per line in the order of ids."""
     tokens = [line for _, line in read_lines(str(path))]
     if _UNKNOWN not in tokens:
         raise CheckpointError(f"{path}: found no line {_UNKNOWN}, expected the {VOCAB} of a "
-                              "WordPiece tokenizer, one token a line; else name the directory")
+                              "WordPiece tokenizer; give such a file or a tokenizer's directory")
     lettered = [token for token in tokens if token.lower() != token.upper()
                 and not (token.startswith("[") and token.endswith("]"))]
     capital = sum(token != token.lower() for token in lettered)

@@ -1,4 +1,4 @@
-"""Words as a tokenizer splits them before its model: safe splitting of texts, and counts."""
+"""Words as a tokenizer splits them before its model: safe splitting and counting."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from bmtools.vocab.tokenizer import METASPACE, Component, flat_components
 SPACES = r"\s+"
 BEFORE_EXPONENT = r"(?<=[\d)\]])(?=[\u2070\u00b9\u00b2\u00b3\u2074-\u2079\u207a\u207b])"
 BEFORE_FRACTION = r"(?<=\d)(?=[\u00bc-\u00be\u2150-\u215f])"
-"""Where NFKC would join an exponent or a fraction to the number before it: `10⁶`, `2½`."""
-# Normalizers that treat each character, or run of combining characters, by itself.
+"""Positions where NFKC would join an exponent or fraction to a number: `10⁶`, `2½`."""
+# Normalizers that treat each character, or run of combining characters, separately.
 _LOCAL = frozenset({"BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "Nmt",
                     "Precompiled", "StripAccents"})
 _KEEP_ASCII = frozenset({"NFC", "NFD", "NFKC", "NFKD", "StripAccents"})
@@ -38,22 +38,25 @@ _BEFORE_SPACES = re.compile(r"(?<=\S)(?= )")
 class SafeSplitter:
     """Splitter of text before spaces, by the rules of a tokenizer.
 
-    A chunk ends before each space that follows anything but white space, so it holds its leading
-    space and runs of white space stay whole. That is exact for three kinds of first
-    pre-tokenizer: those that split at white space and drop it (BERT), the byte-level one with
-    its regular expression, where a word takes the one space before it along (GPT-2, RoBERTa,
-    ModernBERT), and Metaspace (SentencePiece models). Normalizers must not look across a space.
-    No other tokenizer's text may be split.
+    A chunk ends before each space that does not follow white space. So it contains its leading
+    space, and runs of white space are not split. This is exact for three kinds of first
+    pre-tokenizer:
+
+    - those that split at white space and drop it (BERT)
+    - the byte-level one with its regular expression, which keeps a space with the next word (GPT-2,
+      RoBERTa, ModernBERT)
+    - Metaspace (SentencePiece models)
+
+    Normalizers must not look across a space. For all other tokenizers, splitting is disabled.
 
     Args:
         backend: the tokenizer.
 
     Attributes:
-        enabled: text may be split at all.
-        drops_spaces: white space only separates words and is no part of any.
-        inner_prefix: prefix of the tokens inside words, where the tokens alone tell words apart;
-            or "".
-        separator: a token and its id that keep the text on both sides apart, if special tokens in a
+        enabled: whether text may be split.
+        drops_spaces: whether white space only separates words and does not belong to them.
+        inner_prefix: prefix of the tokens inside words, or "" if tokens alone do not show words.
+        separator: a token and its id that separate the texts on both sides, if special tokens in a
             text are not read as text; or None.
     """
 
@@ -74,7 +77,7 @@ class SafeSplitter:
         # A word keeps the space before it.
         keeps_spaces = {"ByteLevel": first.get("use_regex", False),
                         "Metaspace": first.get("split", True)}.get(first["type"], False)
-        # No added token may reach across the end of a chunk.
+        # An added token must not reach across the end of a chunk.
         fit_in_chunks = all(token and (not any(map(str.isspace, token))
                                        or (not self.drops_spaces and token.isspace()))
                             for token in tokens)
@@ -87,19 +90,19 @@ class SafeSplitter:
             ((token["content"], token["id"]) for token in added
              if not (token["lstrip"] or token["rstrip"] or token["single_word"])
              and not (token["normalized"] and steps)), None)
-        # Most chunks end in a plain character, which needs no look at the normalized form.
+        # Most chunks end in a plain character, for which the normalized form is not needed.
         self._plain_ends: frozenset[str] = frozenset()
         self._plain_ends = frozenset(end for end in map(chr, range(33, 127))
                                      if self.enabled and self.is_safe("a" + end))
 
     def split(self, text: str) -> list[str]:
-        """Split a text before every space; the chunks joined are the text."""
+        """Split a text before every space into chunks, which together are the text."""
         if "\0" in text:
             return re.split("(?= )", text)
         return text.replace(" ", "\0 ").split("\0")
 
     def merge_unsafe(self, chunks: Sequence[str]) -> list[str]:
-        """Join the chunks that `split` should not have separated."""
+        """Join chunks between which `split` should not have split."""
         merged: list[str] = []
         is_open = False
         for chunk in chunks:
@@ -113,8 +116,9 @@ class SafeSplitter:
     def is_safe(self, chunk: str) -> bool:
         """Return whether another chunk may begin after this one.
 
-        It may where the chunk, normalized, still begins with its space and ends without one. A
-        letter after the end keeps a normalizer from stripping what would be kept in mid-text.
+        It may if the chunk, after normalization, still begins with its space and does not end with
+        one. The letter at the end stops normalizers from stripping characters that they keep in the
+        middle of a text.
         """
         if self.drops_spaces or chunk[-1:] in self._plain_ends:
             return True
@@ -122,13 +126,13 @@ class SafeSplitter:
             return False
         normal = self._normalize(chunk + _LETTER)
         return (normal[-1:] == _LETTER and len(normal) > 1
-                and not (normal[-2].isspace() or normal[-2] == METASPACE)  # as XLM-R writes several
+                and not (normal[-2].isspace() or normal[-2] == METASPACE)  # as in XLM-R
                 and (chunk[0] != " " or normal[0] == " "))
 
     def with_added_tokens(self, chunks: Sequence[str]) -> set[str]:
-        """Return the chunks that may contain an added token, as it is or once normalized.
+        """Return the chunks that may contain an added token, before or after normalization.
 
-        The library looks for those before anything else, and what it finds may swallow spaces.
+        The library searches for added tokens first, and their matches may include spaces.
         """
         found: set[str] = set()
         if self._added is not None and self._added.search("".join(chunks)):
@@ -141,12 +145,12 @@ class SafeSplitter:
 
 
 def _is_local(step: Component, drops_spaces: bool) -> bool:
-    """Return whether a normalizer gives a chunk what it gives it within its text."""
+    """Return whether a normalizer changes a chunk exactly as it does inside its text."""
     if step["type"] == "Replace":
         found, content = step["pattern"].get("String", ""), step["content"]
         is_one_character = (len(found) == 1 and bool(content)
                             and not any(map(str.isspace, found + content)))
-        # Where words end at spaces, what spaces become must end them, too.
+        # If words end at spaces, the replacement of a space must also end them.
         return is_one_character or (step["pattern"] in _SAFE_PATTERNS and not (
             drops_spaces and step["pattern"] in _SPACE_PATTERNS and content.strip()))
     if step["type"] == "Strip":
@@ -159,7 +163,7 @@ def _inner_prefix(content: JsonObject, pre_tokenizers: Sequence[Component]) -> s
     prefix: str = content["model"].get("continuing_subword_prefix") or ""
     is_certain = (
         content["model"]["type"] == "WordPiece" and len(prefix) > 1
-        # BERT's pre-tokenizer makes such a character a word of its own.
+        # BERT's pre-tokenizer makes such a character a separate word.
         and prefix[0].isascii() and not prefix[0].isalnum() and not prefix[0].isspace()
         and [step["type"] for step in pre_tokenizers] == ["BertPreTokenizer"]
         and not any(token["content"].startswith(prefix) for token in content["added_tokens"]))
@@ -169,17 +173,16 @@ def _inner_prefix(content: JsonObject, pre_tokenizers: Sequence[Component]) -> s
 def count_pretokens(texts: Iterable[str], backend: Tokenizer) -> Counter[str]:
     """Count words as they reach a tokenizer's model, normalized and split.
 
-    Each distinct chunk between spaces is split once.
-    That counts what splitting whole texts would, except for accents that stand alone after a
-    space where accents are dropped. Distinct chunks and words are held in memory, which grows
-    with the corpus's vocabulary and not with its length.
+    Each distinct chunk between spaces is split once. The counts are the same as for complete
+    texts. The only exception is an accent after a space, if accents are dropped. Distinct chunks
+    and words are kept in memory, which grows with the corpus's vocabulary and not with its length.
 
     Args:
-        texts: read once.
-        backend: its normalizer and pre-tokenizer are used, its model is not.
+        texts: texts, read once.
+        backend: tokenizer of which only the normalizer and pre-tokenizer are used.
 
     Raises:
-        DataError: no words.
+        DataError: there are no words.
     """
     splitter = SafeSplitter(backend)
     chunks: Counter[str] = Counter()
@@ -189,7 +192,7 @@ def count_pretokens(texts: Iterable[str], backend: Tokenizer) -> Counter[str]:
         elif splitter.drops_spaces:
             chunks.update(text.split())
         else:
-            # The usual split is much faster, and right where no space follows white space.
+            # The first split is much faster, and correct if no space follows white space.
             chunks.update(_BEFORE_SPACES.split(text) if _SPACE_AFTER_SPACE.search(text)
                           else splitter.split(text))
     words: Counter[str] = Counter()
@@ -197,12 +200,12 @@ def count_pretokens(texts: Iterable[str], backend: Tokenizer) -> Counter[str]:
         for word in pretokenize(chunk, backend):
             words[word] += count
     if not words:
-        raise DataError("no words in the input; expected records with some text")
+        raise DataError("found no words in the input; provide records with some text")
     return words
 
 
 def pretokenize(text: str, backend: Tokenizer) -> list[str]:
-    """Normalize a text and split it into words, all as a tokenizer does it."""
+    """Normalize a text and split it into words exactly as a tokenizer does."""
     normal = text if backend.normalizer is None else backend.normalizer.normalize_str(text)
     if backend.pre_tokenizer is None:
         return [normal] if normal else []
@@ -212,8 +215,8 @@ def pretokenize(text: str, backend: Tokenizer) -> list[str]:
 def train_model(model: Model, trainer: Trainer, words: Counter[str]) -> Model:
     """Train one of the library's models on words with counts, and return it.
 
-    The library takes no counts, so each word is repeated as often as it occurs. Words must not
-    contain white space.
+    The library does not accept counts, so each word is repeated as often as it occurs. Words must
+    not contain white space.
     """
     tokenizer = Tokenizer(model)
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -224,5 +227,5 @@ def train_model(model: Model, trainer: Trainer, words: Counter[str]) -> Model:
 
 
 def most_frequent(counts: Counter[str], limit: int) -> list[str]:
-    """Return the most frequent keys; ties go in the order of the keys."""
+    """Return the most frequent keys; ties are sorted by key."""
     return sorted(counts, key=lambda key: (-counts[key], key))[:limit]

@@ -1,8 +1,8 @@
-"""Word segmentation of languages that write no spaces.
+"""Word segmentation of languages without spaces between words.
 
-For languages that write spaces, the tokenizer's own words are right. A segmenter is any function
-from a text to the offsets, in code points, at which words begin; white space may be a word, or
-belong to one, or to none.
+For languages with spaces, the tokenizer's own words are correct. A segmenter is any function that
+returns the starts of a text's words, in code points. White space may be a word, part of a word, or
+neither.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from bmtools.errors import BmtoolsError, setting
 from bmtools.installation import install_command
 
 TOKENIZER = "tokenizer"
-# Sudachi takes at most 49,149 bytes at once, and no character is more than four.
+# Sudachi accepts at most 49,149 bytes at once, and a character has at most four bytes.
 _PIECE = re.compile(r"(?s).{1,12000}(?<=[\n。])|.{1,12000}")
 
 Segmenter = Callable[[str], Sequence[int]]
-"""Finds the offsets, in code points, at which the words of a text begin."""
+"""Function that finds the starts of a text's words, in code points."""
 
 
 def segmented_starts(text: str, offsets: ArrayLike, segment: Segmenter) -> np.ndarray:
-    """Mark the tokens at which a segmenter's words begin.
+    """Mark the tokens that begin a segmenter's words.
 
-    White space ahead of a word belongs to it, in its token or in a separate one. Of several tokens
-    of one character, as in byte-level tokenizers, only the first can begin a word. A token that
-    spans the border of two words joins the two, as neither could be masked alone.
+    White space before a word belongs to the word, even if it is a separate token. If one character
+    has several tokens, as in byte-level tokenizers, only the first token can begin a word. A token
+    across the border of two words joins them, because they cannot be masked separately.
 
     Args:
-        offsets: (tokens, 2) begin and end of each token in code points.
+        offsets: (tokens, 2) start and end of each token in code points.
 
     Returns:
         (tokens,) bool.
@@ -63,12 +63,12 @@ def segmented_starts(text: str, offsets: ArrayLike, segment: Segmenter) -> np.nd
 
 
 def load_segmenter(name: str) -> Segmenter | None:
-    """Find a segmenter by name; None for the tokenizer's own words.
+    """Return the segmenter with this name, or None for the tokenizer's own words.
 
-    It can be pickled for other processes, which import its package again.
+    A segmenter can be pickled for other processes, which import its package again.
 
     Raises:
-        BmtoolsError: no such segmenter, or one whose package is not installed.
+        BmtoolsError: there is no such segmenter, or its package is not installed.
     """
     if name == TOKENIZER:
         return None
@@ -85,19 +85,19 @@ def load_segmenter(name: str) -> Segmenter | None:
 
 
 def japanese(text: str) -> list[int]:
-    """Segment words by Sudachi in its mode of longest units, which keeps terms whole."""
+    """Segment words with Sudachi in the mode with the longest units, which does not split terms."""
     tokenizer = _sudachi()
     return [piece.start() + word.begin() for piece in _PIECE.finditer(text)
             for word in tokenizer.tokenize(piece.group())]
 
 
 def chinese(text: str) -> list[int]:
-    """Segment words by jieba, in its Rust edition."""
+    """Segment words with the Rust edition of jieba."""
     return _find_in_order(text, import_module("rjieba").cut(text, True))
 
 
 def thai(text: str) -> list[int]:
-    """Segment words by PyThaiNLP's newmm."""
+    """Segment words with PyThaiNLP's newmm."""
     return _find_in_order(text, _thai()(text, engine="newmm", join_broken_num=False))
 
 
@@ -112,14 +112,14 @@ def _sudachi() -> Any:
 
 @cache
 def _thai() -> Any:
-    # Otherwise the package creates a directory in the user's home.
+    # Prevents the package from creating a directory in the user's home.
     if "PYTHAINLP_READ_MODE" not in os.environ:
         os.environ.setdefault("PYTHAINLP_READ_ONLY", "1")
     return import_module("pythainlp.tokenize").word_tokenize
 
 
 def _find_in_order(text: str, words: Iterable[str]) -> list[int]:
-    """Find the offsets of words that come in order."""
+    """Find the offsets of words that are given in text order."""
     begins, end = [], 0
     for word in words:
         begins.append(text.index(word, end))

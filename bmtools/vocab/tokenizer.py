@@ -1,4 +1,4 @@
-"""Contents of tokenizers: their steps, tokens and fingerprints; saving them so that others can."""
+"""Contents of tokenizers: their steps, tokens, fingerprints and files."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 METASPACE = "▁"
 """SentencePiece's sign for a space."""
 ENCODING_PARTS = ("added_tokens", "normalizer", "pre_tokenizer", "post_processor", "model")
-"""Keys of `tokenizer.json` that decide which ids a text gets."""
+"""Keys of `tokenizer.json` that determine the ids of a text."""
 _NESTED = ("normalizers", "pretokenizers", "decoders", "processors")
 _SPECIAL = re.compile(r"\[[A-Z]+\]")
-_BYTE_TOKEN = re.compile("<0x([0-9A-F]{2})>")  # of SentencePiece
-_UNUSED = re.compile(r"\[unused_?\d+\]")  # BERT keeps these free for later
-# GPT-2's letters for bytes: visible ones are themselves, others follow U+0100.
+_BYTE_TOKEN = re.compile("<0x([0-9A-F]{2})>")  # in SentencePiece
+_UNUSED = re.compile(r"\[unused_?\d+\]")  # BERT reserves these tokens
+# GPT-2's letters for bytes: visible characters represent themselves, others begin at U+0100.
 _LETTERS = sorted(pre_tokenizers.ByteLevel.alphabet())
 _HIDDEN = sorted({*range(256)}.difference(map(ord, _LETTERS)))
 _BYTE_OF = {letter: ord(letter) if ord(letter) < 256 else _HIDDEN[ord(letter) - 256]
@@ -37,7 +37,7 @@ TOKENIZER = "tokenizer.json"
 VOCAB = "vocab.txt"
 """Files of a tokenizer directory."""
 RARE = "\U00010380"
-"""A letter (Ugaritic) that few vocabularies have: it shows whether unknown text can be encoded."""
+"""A Ugaritic letter in few vocabularies, to test whether unknown text can be encoded."""
 _MACHINE_BOUND = ("is_local", "local_files_only", "name_or_path")
 
 Component: TypeAlias = "JsonObject"
@@ -63,11 +63,11 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerBase, directory: Path) -> None:
 
 
 def special_tokens_as_text(backend: Tokenizer, texts: Sequence[str]) -> Sequence[str]:
-    """Make a tokenizer read `[SEP]` in a text as the characters that it is.
+    """Make a tokenizer read `[SEP]` in a text as ordinary characters.
 
     Returns:
-        the texts to encode. Unigram has special tokens among its pieces and finds no other spelling
-        of `</s>`, so rare letters of the same number replace it, which become the unknown token.
+        the texts to encode. Unigram's pieces include special tokens, and it has no other spelling
+        of `</s>`. So the same number of rare letters replaces it and becomes the unknown token.
     """
     backend.encode_special_tokens = True
     if type(backend.model).__name__ != "Unigram":
@@ -79,9 +79,9 @@ def special_tokens_as_text(backend: Tokenizer, texts: Sequence[str]) -> Sequence
 
 
 def fingerprint(tokenizer: PreTrainedTokenizerBase) -> str:
-    """Hash all that decides which ids a text gets: tokens, ids and every step before them.
+    """Hash everything that determines the ids of a text: tokens, ids and all earlier steps.
 
-    Two tokenizers with one fingerprint give the same ids for every text.
+    Two tokenizers with the same fingerprint encode every text to the same ids.
     """
     content = json.loads(tokenizer.backend_tokenizer.to_str())
     canonical = json.dumps({key: content[key] for key in ENCODING_PARTS}, sort_keys=True,
@@ -90,7 +90,7 @@ def fingerprint(tokenizer: PreTrainedTokenizerBase) -> str:
 
 
 def require_same_vocabulary(found: str, expected: str, what: str) -> None:
-    """Refuse ids made by one tokenizer where another would read them.
+    """Raise an error if another tokenizer than the one that made the ids would read them.
 
     Raises:
         CheckpointError: the fingerprints differ.
@@ -115,12 +115,12 @@ def strips_accents(tokenizer: PreTrainedTokenizerBase) -> bool:
 
 
 def upper_case_tokens(tokens: Iterable[str]) -> list[str]:
-    """List tokens with upper case, but for special ones such as `[MASK]`."""
+    """List tokens with upper-case letters, except for special tokens such as `[MASK]`."""
     return [token for token in tokens if token != token.lower() and not _SPECIAL.fullmatch(token)]
 
 
 def flat_components(component: Component | None) -> list[Component]:
-    """List a component, or those of a nested sequence one after the other."""
+    """List a component, or all components of a nested sequence in order."""
     if component is None:
         return []
     if component.get("type") != "Sequence":
@@ -136,14 +136,14 @@ def lowercases(normalizer: Component | None) -> bool:
 
 
 def model_name(backend: Tokenizer) -> str:
-    """Name a tokenizer's model: WordPiece, byte-level BPE, BPE, Unigram or WordLevel."""
+    """Return the type of a tokenizer's model: WordPiece, byte-level BPE, Unigram and so on."""
     content = json.loads(backend.to_str())
     name: str = content["model"]["type"]
     return f"byte-level {name}" if _is_byte_level(content) else name
 
 
 def unknown_ids(backend: Tokenizer) -> frozenset[int]:
-    """Return the id of the unknown token, or nothing where everything can be spelled."""
+    """Return the id of the unknown token; empty if the tokenizer can encode any text."""
     model = json.loads(backend.to_str())["model"]
     if model["type"] == "Unigram":
         unknown = model["unk_id"]
@@ -153,10 +153,10 @@ def unknown_ids(backend: Tokenizer) -> frozenset[int]:
 
 
 def token_texts(backend: Tokenizer) -> dict[int, str]:
-    """Return the text of each token by id, with a space first where it begins a word.
+    """Return the text of each token by id, with a leading space if the token begins a word.
 
-    `##oma` of WordPiece, `oma` of byte-level BPE and of Unigram are one; so are `lymph` of
-    WordPiece, `Ġlymph` and `▁lymph`. Special tokens and BERT's unused ones are left out.
+    `##oma` in WordPiece equals `oma` in byte-level BPE and Unigram. `lymph` in WordPiece equals
+    `Ġlymph` and `▁lymph`. Special tokens and BERT's unused tokens are left out.
     """
     content = json.loads(backend.to_str())
     special = {token["id"] for token in content["added_tokens"] if token["special"]}
@@ -167,7 +167,7 @@ def token_texts(backend: Tokenizer) -> dict[int, str]:
         if number in special or _UNUSED.fullmatch(token):
             continue
         if is_byte_level:
-            # An added token is kept as it is.
+            # An added token is not written with letters for bytes.
             known = all(character in _BYTE_OF for character in token)
             text = bytes(map(_BYTE_OF.__getitem__, token)) if known else token.encode()
         elif prefix:

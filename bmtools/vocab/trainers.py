@@ -43,31 +43,31 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 _PREFIX = "##"
-# A digit of its own takes the space before it along, as a word does. The library's own splitter of
-# digits also splits at letters that stand for bytes and look like raised digits.
+# A separate digit includes the space before it, as a word does. The library's own digit splitter
+# also splits at letters that represent bytes and look like raised digits.
 _DIGITS: Mapping[TokenizerType, str] = {
     "wordpiece": "[0-9]", "bpe": "\u0120?[0-9]", "unigram": f"{METASPACE}?[0-9]"}
-# Sums of probabilities depend on how words are split among threads, not on how many run.
+# Sums of probabilities depend on how words are divided among threads, not on the threads that run.
 _UNIGRAM_THREADS = 8
 _MAX_PIECE_CHARACTERS = 32  # long enough for the names of most substances
 
 
 def train_tokenizer(texts: Iterable[str], config: VocabularyConfig) -> PreTrainedTokenizerFast:
-    """Train a tokenizer as `train_backend` does, and return that of transformers."""
+    """Train a tokenizer with `train_backend`, and return it as an object of transformers."""
     return train_backend(texts, config).loaded()
 
 
 def train_backend(texts: Iterable[str], config: VocabularyConfig) -> TrainedTokenizer:
     """Train a tokenizer.
 
-    The same texts, in any order, give the same bytes, at any number of threads.
+    The result is the same, byte for byte, for any order of the texts and any number of threads.
 
     Args:
-        texts: read once; their distinct words are held in memory.
-        config: with a size.
+        texts: read once; their distinct words are kept in memory.
+        config: settings, including the size.
 
     Raises:
-        DataError: no text, or too little of it for the size.
+        DataError: there is no text, or too little text for the size.
     """
     backend, scheme = make_pipeline(config), SCHEMES[config.special_token_style]
     words = count_pretokens(texts, backend)
@@ -76,8 +76,8 @@ def train_backend(texts: Iterable[str], config: VocabularyConfig) -> TrainedToke
     if config.size < smallest:
         size = setting("size")
         raise DataError(
-            f"{size}: found {config.size}, but special tokens and single characters alone are "
-            f"{smallest}; expected {size} {smallest} or more, or a lower "
+            f"{size}: found {config.size}, but there are {smallest} special tokens and "
+            f"single characters; set {size} {smallest} or more, or a lower "
             f"{setting('max_alphabet')}")
     set_status(f"learning {config.size:,} tokens from {len(words):,} different words")
     fit = {"wordpiece": _fit_wordpiece, "bpe": _fit_bpe, "unigram": _fit_unigram}
@@ -92,12 +92,12 @@ class SpecialTokenScheme:
     """Special tokens of a model family and the template that puts them around a text.
 
     Args:
-        tokens: names in the order of their ids, from 0.
+        tokens: tokens in the order of their ids, from 0.
         roles: token by transformers' attribute (`mask_token` ...).
         single: template of one text, with token type ids.
-        pair: template of two.
-        mask_takes_space: the mask replaces a word together with the space before it.
-        model_inputs: names of the tensors that the model takes.
+        pair: template of two texts.
+        mask_takes_space: whether the mask also replaces the space before a word.
+        model_inputs: names of the model's input tensors.
     """
 
     tokens: tuple[str, ...]
@@ -115,7 +115,7 @@ SCHEMES: Mapping[SpecialTokenStyle, SpecialTokenScheme] = {
     "bert": SpecialTokenScheme(
         ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"), _BERT_ROLES, *_BERT_TEMPLATES,
         mask_takes_space=False, model_inputs=("input_ids", "token_type_ids", "attention_mask")),
-    # Positions of RoBERTa models count from the id of padding, which is 1.
+    # RoBERTa models count positions from the padding id, which is 1.
     "roberta": SpecialTokenScheme(
         ("<s>", "<pad>", "</s>", "<unk>", "<mask>"),
         {"bos_token": "<s>", "eos_token": "</s>", "cls_token": "<s>", "sep_token": "</s>",
@@ -131,7 +131,8 @@ class TrainedTokenizer(BackendTokenizer):
     """A tokenizer that is saved without transformers, whose import takes a second and 200 MB.
 
     Args:
-        backend: has the special tokens at their ids; gets them as such, and the templates.
+        backend: contains the special tokens at their ids; they are marked as special, and the
+            templates are added.
         scheme: the special tokens.
     """
 
@@ -143,7 +144,7 @@ class TrainedTokenizer(BackendTokenizer):
         backend.add_special_tokens([*self._special.values()])
         model = type(backend.model).__name__
         if scheme is SCHEMES["roberta"] and model == "BPE":
-            # The same template, which also leaves the space before a word out of its offsets.
+            # The same template, but offsets do not include the space before a word.
             backend.post_processor = processors.RobertaProcessing(
                 ("</s>", scheme.tokens.index("</s>")), ("<s>", scheme.tokens.index("<s>")),
                 trim_offsets=True, add_prefix_space=False)
@@ -174,7 +175,7 @@ class TrainedTokenizer(BackendTokenizer):
         (directory / CONFIG).write_text(json.dumps(config), encoding="utf-8")
 
     def loaded(self) -> PreTrainedTokenizerFast:
-        """Return the tokenizer of transformers."""
+        """Return the tokenizer as an object of transformers."""
         from transformers import BertTokenizer, PreTrainedTokenizerFast
 
         if self._is_bert:
@@ -189,10 +190,10 @@ class TrainedTokenizer(BackendTokenizer):
 
 
 def make_pipeline(config: VocabularyConfig) -> Tokenizer:
-    """Make a tokenizer with an empty model and all else that the settings ask for.
+    """Make a tokenizer with an empty model and all other steps that the settings require.
 
-    Accents can only be dropped once they are apart from their letters; what is left of them
-    (Korean syllables, say) is joined again.
+    To drop accents, letters and accents are separated first. The remaining parts (of Korean
+    syllables, for example) are joined again.
     """
     kind = config.tokenizer_type
     steps: list[Normalizer] = [] if config.unicode == "none" else \
@@ -204,7 +205,7 @@ def make_pipeline(config: VocabularyConfig) -> Tokenizer:
         steps.append(normalizers.BertNormalizer(lowercase=config.uncased,
                                                 strip_accents=config.strip_accents))
     else:
-        if kind == "unigram":  # has no tokens for tabs and ends of lines
+        if kind == "unigram":  # it has no tokens for tabs and line ends
             steps += [normalizers.Replace(Regex(SPACES), " "),
                       normalizers.Strip(left=False, right=True)]
         if config.uncased:
@@ -226,7 +227,7 @@ def make_pipeline(config: VocabularyConfig) -> Tokenizer:
 
 
 def _alphabet(words: Counter[str], config: VocabularyConfig) -> set[str]:
-    """Find the tokens of single characters, without which nothing can be spelled."""
+    """Find the tokens of single characters, which all other tokens consist of."""
     if config.tokenizer_type == "bpe":
         return set(pre_tokenizers.ByteLevel.alphabet())
     counts: Counter[str] = Counter()
@@ -245,8 +246,8 @@ def _fit_wordpiece(words: Counter[str], alphabet: set[str], scheme: SpecialToken
     """Merge pairs of pieces, the most frequent first.
 
     The library's trainer numbers the characters inside words in the order of a randomly
-    seeded hash map, and ties between merges follow those numbers, so two runs differ.
-    Numbering all characters beforehand removes the chance.
+    seeded hash map. These numbers decide ties between merges, so two runs differ. To prevent this,
+    all characters are numbered beforehand.
     """
     first = sorted(token for token in alphabet if not token.startswith(_PREFIX))
     trainer = trainers.WordPieceTrainer(
@@ -254,7 +255,7 @@ def _fit_wordpiece(words: Counter[str], alphabet: set[str], scheme: SpecialToken
         special_tokens=[*scheme.tokens, *first, *sorted(alphabet - {*first})],
         continuing_subword_prefix=_PREFIX, show_progress=False)
     unknown = scheme.roles["unk_token"]
-    # Words with another character are unknown anyway; the trainer would add the character.
+    # Words with other characters are unknown anyway, and the trainer would add the characters.
     spellable = Counter({word: count for word, count in words.items() if word[0] in alphabet
                          and all(_PREFIX + character in alphabet for character in word[1:])})
     model = train_model(models.WordPiece(unk_token=unknown), trainer, spellable)
@@ -265,7 +266,7 @@ def _fit_wordpiece(words: Counter[str], alphabet: set[str], scheme: SpecialToken
 
 def _fit_bpe(words: Counter[str], alphabet: set[str], scheme: SpecialTokenScheme,
              config: VocabularyConfig) -> Model:
-    """Merge pairs of tokens, the most frequent first; ties go by the order of the bytes.
+    """Merge pairs of tokens, the most frequent first; the order of bytes decides ties.
 
     Source: Sennrich et al. 2016, section 3.2, over bytes as in Radford et al. 2019,
     section 2.2.
@@ -278,10 +279,10 @@ def _fit_bpe(words: Counter[str], alphabet: set[str], scheme: SpecialTokenScheme
 
 def _fit_unigram(words: Counter[str], alphabet: set[str], scheme: SpecialTokenScheme,
                  config: VocabularyConfig) -> Model:
-    """Start from frequent strings and drop those that the likelihood of the text misses least.
+    """Start from frequent strings, and drop strings that contribute least to the text's likelihood.
 
-    SentencePiece does it: the trainer of tokenizers gives other probabilities in every run,
-    since it sums them up in the order of a randomly seeded hash map.
+    SentencePiece does the training. The trainer in tokenizers computes different probabilities in
+    every run, because it sums them in the order of a randomly seeded hash map.
 
     Source: Kudo 2018, section 3.2.
     """
@@ -299,5 +300,5 @@ def _fit_unigram(words: Counter[str], alphabet: set[str], scheme: SpecialTokenSc
               for number in range(1, trained.get_piece_size())]
     special = [(token, 0.0) for token in scheme.tokens]
     model = models.Unigram([*special, *pieces], scheme.tokens.index(scheme.roles["unk_token"]))
-    # The library rounds scores when it reads them; so the scores in memory are those of the file.
+    # The library rounds scores when it reads them; this makes the scores equal to a saved file.
     return Tokenizer.from_str(Tokenizer(model).to_str()).model

@@ -1,4 +1,4 @@
-"""Share of the tokens of a text that are unknown to a vocabulary."""
+"""Share of a text's tokens that a vocabulary does not contain."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from bmtools.errors import BmtoolsWarning
 from bmtools.records import Record
 
 MOST_UNKNOWN = 0.1
-"""Share of unknown tokens above which a text is not what the model was made for."""
+"""Maximum share of unknown tokens in a text that the model was made for."""
 
 
 class UnknownTokens:
-    """Count of the unknown tokens among all that a model reads.
+    """Count of all tokens and of unknown tokens that a model reads.
 
     Args:
-        name: of the model, for the warning.
-        unknown_id: of the unknown token; None where everything can be spelled.
+        name: name of the model, for the warning.
+        unknown_id: id of the unknown token; None if the tokenizer can encode any text.
     """
 
     def __init__(self, name: str, unknown_id: int | None) -> None:
@@ -32,14 +32,14 @@ class UnknownTokens:
         self.add_counts(int(np.count_nonzero(ids == self._unknown_id)), len(ids), record)
 
     def add_counts(self, unknown: int, tokens: int, record: Record) -> None:
-        """Count unknown tokens among those of a text; a text without others counts too."""
+        """Add the numbers of unknown tokens and of all tokens in a text."""
         self.unknown += unknown
         self.tokens += tokens
         self._source = self._source or record.place.rpartition(":")[0]
 
     @property
     def share(self) -> float:
-        """Share of unknown tokens; 0 where none was counted."""
+        """Share of unknown tokens; 0 if no tokens were counted."""
         return self.unknown / self.tokens if self.tokens else 0.0
 
     def warn(self) -> None:
@@ -49,10 +49,10 @@ class UnknownTokens:
 
 def warn_of_unknown_tokens(name: str, unknown: int, tokens: int, sources: Iterable[str],
                            unit: str = "tokens") -> None:
-    """Warn where more than `MOST_UNKNOWN` of the tokens of a text are unknown to a model."""
+    """Warn if a model does not know more than `MOST_UNKNOWN` of a text's tokens."""
     if unknown > MOST_UNKNOWN * tokens:
         text = ", ".join(filter(None, sources)) or "the text"
         warnings.warn(
-            f"{name}: {unknown:,} of {tokens:,} {unit} of {text} are unknown to it; expected text "
-            "in the language and script that its vocabulary was made for",
+            f"{name}: {unknown:,} of {tokens:,} {unit} of {text} are unknown to it; use text in "
+            "the language and script that its vocabulary was made for",
             BmtoolsWarning, stacklevel=2)

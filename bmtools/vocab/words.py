@@ -1,9 +1,9 @@
-"""Words, the same for all tokenizers, and fragmentation: how far a tokenizer breaks them up.
+"""Words, defined the same for all tokenizers, and fragmentation: how a tokenizer breaks them up.
 
 A word is an unbroken run of letters, combining marks and numbers of any script, so `CYP2D6` and
-`H1N1` are one. Hyphens, apostrophes, points and all other signs separate words (`beta-blocker`,
-`l'asma`, `0.5`), and each is masked by itself. Each ideograph is a word, too, unless a segmenter
-finds longer ones.
+`H1N1` are one word each. Hyphens, apostrophes, points and all other signs separate words
+(`beta-blocker`, `l'asma`, `0.5`), and each sign is masked separately. Each ideograph is also a
+word, unless a segmenter finds longer words.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 Found = TypeVar("Found")
 _MOST_CHUNKS = 200_000
 
-# Joiners of Persian and Indic scripts, soft hyphens, marks of direction: inside words, never alone.
+# Joiners of Persian and Indic scripts, soft hyphens and direction marks, which occur inside words.
 _INVISIBLE = ("\u00ad\u061c\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e"
               "\u2060\u2061\u2062\u2063\u2064\u2066\u2067\u2068\u2069\ufeff")
 _WORDS_AT_ONCE = 10_000
-# A word is encoded after another, so that it has the space before it that it has in a text.
+# A word is encoded after this one, so that it has a space before it, as in a text.
 _PRECEDING = "a"
 
 # Kinds of characters. A mark belongs to the letter or sign before it, or begins a word.
 _SPACE, _SIGN, _LETTER, _MARK, _UNSEEN = range(5)
 _KINDS = np.full(0x110000, _UNSEEN, dtype=np.uint8)  # filled on first use
-_SPACES = (METASPACE, "\u0120")  # tokens of a space alone, of Metaspace and of byte-level BPE
-# As BERT's normalizer sets them apart.
+_SPACES = (METASPACE, "\u0120")  # tokens of a single space: Metaspace and byte-level BPE
+# The characters that BERT's normalizer separates.
 _IDEOGRAPHS = ((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x2A6DF),
                (0x2A700, 0x2CEAF), (0x2F800, 0x2FA1F))
 
 
 def is_sign(character: str) -> bool:
-    """Return whether a character is a word by itself: a sign, or an ideograph."""
+    """Return whether a single character is a word: a sign or an ideograph."""
     return _kind(character) == _SIGN
 
 
@@ -58,7 +58,7 @@ def _kind(character: str) -> int:
 
 
 class _Separated(dict[int, int | str]):
-    """Table for `str.translate` that turns what ends a word into a space, filled on first use."""
+    """Table for `str.translate` that replaces word separators by spaces, filled on first use."""
 
     def __init__(self, ideographs_apart: bool) -> None:
         super().__init__()
@@ -80,12 +80,12 @@ _SEGMENTED = _Separated(ideographs_apart=False)
 def find_words(text: str, segmenter: Segmenter | None = None) -> list[str]:
     """Find the words of a text, in order and as they are written.
 
-    Signs separate words and are none; a word has a letter or a number in it. Case and accents
-    stay. Scripts that put no spaces between words need a segmenter; without one, all text between
-    two signs is one word, and each ideograph.
+    Signs separate words but are not words here. A word contains a letter or number. Case and
+    accents do not change. Scripts without spaces between words need a segmenter. Without one, all
+    text between two signs is one word, and each ideograph is a word.
 
     Args:
-        segmenter: finds word starts where no spaces do.
+        segmenter: finds word starts in languages without spaces.
     """
     chunks = (text,) if segmenter is None else _split_at(text, segmenter(text))
     return list(_words_in(chunks, segmenter is not None))
@@ -99,17 +99,17 @@ def _words_in(chunks: Iterable[str], segmented: bool) -> Iterator[str]:
 
 def word_starts(backend: Tokenizer, texts: Sequence[str],
                 encodings: Sequence[Encoding]) -> np.ndarray:
-    """Mark the tokens at which words begin, by the characters of the text.
+    """Mark the tokens that begin words, by the characters of the text.
 
-    A sign is a word by itself. A space ahead of a word belongs to it, in its token or in one that
-    the tokenizer splits off; other white space is a word. A token across the border of two words
-    joins them, as neither could be masked alone; of several tokens of one character only the first
+    Each sign is a word. A space before a word belongs to the word, even if the tokenizer makes it a
+    separate token; other white space is a word. A token across the border of two words joins them,
+    because they cannot be masked separately. If one character has several tokens, only the first
     can begin a word.
 
     Args:
         backend: the tokenizer.
-        texts: as they were encoded.
-        encodings: of each text.
+        texts: the encoded texts.
+        encodings: encoding of each text.
 
     Returns:
         (all tokens,) bool.
@@ -137,18 +137,18 @@ def word_starts(backend: Tokenizer, texts: Sequence[str],
 
 
 class PrefixedWords:
-    """Word starts by ids alone, where a prefix marks the tokens inside words.
+    """Word starts found from ids only, for a tokenizer that marks tokens inside words by a prefix.
 
     Args:
-        backend: a tokenizer that splits text at white space and ASCII signs at least.
-        prefix: such as WordPiece's `##`.
+        backend: a tokenizer that splits text at least at white space and ASCII signs.
+        prefix: the prefix, such as WordPiece's `##`.
     """
 
     def __init__(self, backend: Tokenizer, prefix: str) -> None:
         tokens = backend.get_vocab()
         ids = np.fromiter(tokens.values(), np.int64, len(tokens))
         inner = np.array([token.startswith(prefix) for token in tokens], dtype=bool)
-        # Each between two letters: other signs may stand inside what the tokenizer calls a word.
+        # Put each token between two letters: the tokenizer's words may contain other signs.
         pieces = [f"x{token.removeprefix(prefix)}x" for token in tokens]
         borders, _ = _word_borders("".join(pieces))
         after = np.cumsum([0, *map(len, pieces)])
@@ -159,14 +159,14 @@ class PrefixedWords:
         self._joins[ids] = inner & marks
 
     def starts(self, ids: np.ndarray) -> np.ndarray:
-        """Mark the tokens at which words begin, (tokens,) bool."""
+        """Mark the tokens that begin words, (tokens,) bool."""
         starts = self._begins[ids]
         starts[1:] |= self._ends[ids[:-1]] & ~self._joins[ids[1:]]
         return starts
 
 
 def _word_borders(text: str) -> tuple[np.ndarray, np.ndarray]:
-    """Mark the characters before which a word begins, and find the next visible one of each."""
+    """Mark the characters that begin a word, and find the next visible character of each."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     kinds = _KINDS[codes]
     if kinds.max(initial=0) == _UNSEEN:
@@ -187,12 +187,12 @@ def _word_borders(text: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 class WordCounter:
-    """Counter of words, by `find_words`, in texts that come bit by bit.
+    """Counter of words, as defined by `find_words`, in a stream of texts.
 
-    Each distinct chunk between white space is split once, so reading is most of the work.
+    Each distinct chunk between white space is split once, so reading takes most of the time.
 
     Args:
-        segmenter: finds word starts where no spaces do, in whole texts.
+        segmenter: finds word starts in texts of languages without spaces.
     """
 
     def __init__(self, segmenter: Segmenter | None = None) -> None:
@@ -206,7 +206,7 @@ class WordCounter:
                                 else _split_at(text, self._segmenter(text)))
 
     def words(self) -> Counter[str]:
-        """Return all words so far with their counts."""
+        """Return all words counted so far, with their counts."""
         words: Counter[str] = Counter()
         for chunk, count in self._chunks.items():
             for word in _words_in((chunk,), self._segmenter is not None):
@@ -215,7 +215,7 @@ class WordCounter:
 
 
 def count_words_of(texts: Mapping[str, int], segmenter: Segmenter | None = None) -> Counter[str]:
-    """Count the words of texts that occur several times; see `WordCounter`."""
+    """Count the words of texts that occur several times."""
     words: Counter[str] = Counter()
     for text, count in texts.items():
         for word in find_words(text, segmenter):
@@ -224,7 +224,7 @@ def count_words_of(texts: Mapping[str, int], segmenter: Segmenter | None = None)
 
 
 def _split_at(text: str, starts: Sequence[int]) -> Iterator[str]:
-    """Split a text before each of some rising offsets; the pieces joined are the text."""
+    """Split a text at increasing offsets into pieces, which together are the text."""
     begin = 0
     for end in [*starts, len(text)]:
         if end > begin:
@@ -234,13 +234,13 @@ def _split_at(text: str, starts: Sequence[int]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Fragmentation:
-    """Pieces of words; every figure counts a word as often as it occurs.
+    """Pieces of words; every number counts a word as often as it occurs.
 
     Args:
         words: number of words.
-        pieces: their tokens; an unknown word counts its unknown tokens.
-        whole: words that are one token, and known.
-        unknown: words with an unknown token in them.
+        pieces: number of their tokens, including unknown tokens.
+        whole: number of words that are one known token.
+        unknown: number of words that contain an unknown token.
     """
 
     words: int
@@ -249,7 +249,7 @@ class Fragmentation:
     unknown: int
 
     def shares(self) -> dict[str, float]:
-        """Return pieces per word and the shares of whole and of unknown words, rounded.
+        """Return pieces per word and the shares of whole words and unknown words, rounded.
 
         Source: Shin et al. 2020 (BioMegatron), table 3, #tokens/#words.
         """
@@ -260,12 +260,12 @@ class Fragmentation:
 
 def fragmentation(backend: Tokenizer, words: Mapping[str, int],
                   spaced: bool = True) -> Fragmentation:
-    """Measure how far words are broken up as in running text, after a space.
+    """Measure into how many pieces words are broken in running text, after a space.
 
     Args:
         backend: a tokenizer of any type.
-        words: how often each occurs, as from `bmtools.vocab.words.count_words`.
-        spaced: words have a space before them in this language.
+        words: number of occurrences of each word, as from `count_words_of`.
+        spaced: whether words have a space before them in this language.
     """
     total = pieces = whole = unknown = 0
     unknowns = unknown_ids(backend)
@@ -280,15 +280,15 @@ def fragmentation(backend: Tokenizer, words: Mapping[str, int],
 
 def encode_words(backend: Tokenizer, words: Iterable[str],
                  spaced: bool = True) -> Iterator[list[int]]:
-    """Encode each word, or several in one string, as after a space in a text.
+    """Encode each string of one or several words as after a space in a text.
 
-    So byte-level BPE takes `Ġword` and Metaspace `▁word`, and WordPiece has no difference. A token
-    of that space alone counts as part of the word.
+    So byte-level BPE uses `Ġword` and Metaspace `▁word`. WordPiece has no difference. A separate
+    token for that space counts as part of the word.
 
     Args:
-        backend: encodes each word once, in batches.
-        spaced: words have a space before them; else Metaspace's token for one that is not there
-            is left out.
+        backend: encodes each string once, in batches.
+        spaced: whether words have a space before them; if not, Metaspace's token for the missing
+            space is left out.
     """
     preceding = backend.encode(_PRECEDING if spaced else "", add_special_tokens=False).ids
     lead = f"{_PRECEDING} " if spaced else ""
@@ -298,17 +298,17 @@ def encode_words(backend: Tokenizer, words: Iterable[str],
         found = backend.encode_batch_fast([lead + word for word in chunk], add_special_tokens=False)
         for word, encoding in zip(chunk, found, strict=True):
             ids = encoding.ids
-            if ids[:len(preceding)] != preceding:  # tokens across spaces have joined the two
+            if ids[:len(preceding)] != preceding:  # a token across the space joins the words
                 ids = [*preceding, *backend.encode(f" {word}", add_special_tokens=False).ids]
             begin = len(preceding)
             yield ids[begin + (space is not None and ids[begin:begin + 1] == [space]):]
 
 
 class ChunkCache(dict[str, Found]):
-    """Findings by chunk between white space; few distinct chunks make up most of a corpus.
+    """Cached results by chunk between white space; few distinct chunks make up most of a corpus.
 
     Args:
-        find: looks at a chunk that is not known.
+        find: computes the result for a chunk that is not in the cache.
     """
 
     def __init__(self, find: Callable[[str], Found]) -> None:

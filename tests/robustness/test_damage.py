@@ -63,9 +63,9 @@ def files(tmp_path: Path, tiny_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
     ("model/config.json", keys(num_attention_heads=3), SCORE,
      "found num_attention_heads 3, expected a divisor of hidden_size 64"),
     ("model/tokenizer.json", lambda content: content.replace(b'": 7,', b'": 2147483648,', 1),
-     SCORE, "the tokenizer cannot encode text (found a token's id 2147483648"),
+     SCORE, "the tokenizer cannot encode text (found the token id 2147483648"),
     ("model/tokenizer.json", lambda content: content.replace(b'"id": "[SEP]"', b'"id": "[X]"', 1),
-     SCORE, "the tokenizer cannot encode text (its template names '[X]'"),
+     SCORE, "the tokenizer cannot encode text (its template uses '[X]'"),
     ("model/tokenizer.json", keys(normalizer=["x"]), SCORE,
      "its normalizer could not be read ("),
     ("model/tokenizer.json", lambda content: content.replace(b'"[UNK]"', b'"[unk]"', 1)

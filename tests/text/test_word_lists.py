@@ -38,8 +38,8 @@ def test_words_of_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("content", "message"), [
     ("", r"words.txt: found no words, expected one a line"),
     (" \n\n", r"words.txt: found no words, expected one a line"),
-    ("asma\n+++\n", r"words.txt:2: found '\+\+\+', of which no letter and no figure is left"),
-    ("\u00ad\n", r"words.txt:1: found '\\xad', of which no letter")])
+    ("asma\n+++\n", r"words.txt:2: found '\+\+\+', which contains no letter or digit"),
+    ("\u00ad\n", r"words.txt:1: found '\\xad', which contains no letter")])
 def test_files_without_words(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "words.txt"
     path.write_text(content, encoding="utf-8")
@@ -53,7 +53,7 @@ def test_new_words_begin_a_word_and_hold_a_letter() -> None:
     found = new_words(new, wordpiece("asma", "oma", "##linfoma"))
     assert found.words == ("linfoma", "b12", "[MASK]x")
     assert json.loads(found.rule)["type"] == "BertNormalizer"
-    with pytest.raises(DataError, match="found no word in tokenizer that base lacks"):
+    with pytest.raises(DataError, match="found no word in tokenizer that is missing in base"):
         new_words(new, new)
 
 

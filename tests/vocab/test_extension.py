@@ -182,9 +182,9 @@ def test_a_tokenizer_of_another_family_is_an_error(model: Any, name: str) -> Non
 
 def test_sizes_without_room_or_text_are_errors() -> None:
     old = learned("bpe")
-    with pytest.raises(DataError, match=f"found {len(old)}, but old holds {len(old)} tokens"):
+    with pytest.raises(DataError, match=f"found {len(old)}, but old already has {len(old)} tokens"):
         grown(old, 0)
-    with pytest.raises(DataError, match=r"text supports \d+ tokens beside those of old; expected"):
+    with pytest.raises(DataError, match=r"text supports \d+ tokens, including those of old; set"):
         grown(old, 5_000)
     with pytest.raises(DataError, match="no words"):
         extend_tokenizer(old, [""], VocabularyConfig(size=900), "old")

@@ -81,7 +81,7 @@ def test_files_in_other_forms_are_left_to_transformers(saved: Path, fault: str) 
 
 def test_casing_that_contradicts_itself_is_refused(saved: Path) -> None:
     change(saved / "tokenizer_config.json", do_lower_case=True)
-    with pytest.raises(CheckpointError, match="says do_lower_case true"):
+    with pytest.raises(CheckpointError, match="has do_lower_case true"):
         read_inference_tokenizer(saved)
 
 
@@ -93,7 +93,7 @@ def bert_directory(path: Path, vocabulary: list[str]) -> Path:
 
 def test_a_cased_vocabulary_alone_is_not_lower_cased_in_silence(tmp_path: Path) -> None:
     directory = bert_directory(tmp_path, CASED)
-    with pytest.raises(CheckpointError, match="holds upper case \\('Cuore'\\)"):
+    with pytest.raises(CheckpointError, match="contains upper case \\('Cuore'\\)"):
         load_tokenizer(directory)
     (directory / "tokenizer_config.json").write_text('{"do_lower_case": false}')
     assert load_tokenizer(directory).tokenize("Cuore") == ["Cuore"]

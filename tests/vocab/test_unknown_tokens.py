@@ -24,8 +24,8 @@ def test_tokens_are_counted_over_texts() -> None:
     with pytest.warns(BmtoolsWarning) as caught:
         found.warn()
     assert [str(one.message) for one in caught] == [
-        "model: 2 of 8 tokens of a:b.jsonl are unknown to it; expected text in the language and "
-        "script that its vocabulary was made for"]
+        "model: 2 of 8 tokens of a:b.jsonl are unknown to it; use text in the language and script "
+        "that its vocabulary was made for"]
 
 
 @pytest.mark.parametrize(("unknown", "tokens", "warned"), [(0, 0, 0), (10, 100, 0), (11, 100, 1)])
