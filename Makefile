@@ -35,6 +35,7 @@ italian: $(READY)
 check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/pytest -q tests/test_prose.py tests/test_size.py
 
 # Tiny models lose more to threads than they win; a process a core does the work. A test that hangs
 # fails alone.
