@@ -19,24 +19,26 @@ if TYPE_CHECKING:
 
 _FAMILIES = {"bert": "BertConfig", "roberta": "RobertaConfig",
              "megatron-bert": "MegatronBertConfig", "modernbert": "ModernBertConfig"}
-_PAD_TOKEN_ID_LIMIT = 1_000  # RoBERTa keeps as many unused position embeddings before the first one
+_PAD_TOKEN_ID_LIMIT = 1_000  # RoBERTa keeps this many unused position embeddings at the start
 
 
 def build_config(architecture: str, tokenizer: PreTrainedTokenizerBase,
                  max_length: int = 0) -> PretrainedConfig:
-    """Make the configuration of a named architecture, or of a `config.json`, for a vocabulary.
+    """Make a configuration from an architecture's name or a `config.json`, for a vocabulary.
 
     Args:
         architecture: a name from `SIZES`, FAMILY-LAYERSxWIDTH of the families bert, roberta,
             megatron-bert and modernbert, or the path of a `config.json` (or of a directory that
             contains one).
-        tokenizer: gives the size of the vocabulary and the ids of special tokens.
-        max_length: tokens, special ones included, that a named architecture must be able to read.
-            No architecture gets fewer than published: 512 or, for ModernBERT, 8,192.
+        tokenizer: defines the size of the vocabulary and the ids of special tokens.
+        max_length: number of tokens, with special tokens, that a named architecture must be able to
+            read. Every architecture reads at least the published number: 512 or, for ModernBERT,
+            8,192.
 
     Raises:
-        BmtoolsError: the name is unknown, the width is no multiple of 64, the file describes
-            no masked language model, or RoBERTa meets a padding token far from id 0.
+        BmtoolsError: the name is unknown, the width is not a multiple of 64, the file does not
+            describe a masked language model, or the padding token of a RoBERTa vocabulary has a
+            large id.
     """
     path = Path(architecture)
     is_named = not path.exists()
@@ -67,17 +69,17 @@ def _read_config(path: Path) -> PretrainedConfig:
 
 
 def _named_config(architecture: str) -> PretrainedConfig:
-    """Make the configuration of a name as published; the vocabulary is set later."""
+    """Make the published configuration of a named architecture; the vocabulary is set later."""
     family, size = named_size(architecture)
     width = size.hidden_size
     sizes: JsonObject = {
         "num_hidden_layers": size.num_hidden_layers, "hidden_size": width,
         "num_attention_heads": size.num_attention_heads or width // HEAD_SIZE,
-        # A gated feed-forward part has a third matrix, so ModernBERT's is narrower.
+        # ModernBERT's gated feed-forward part has a third matrix, so it is narrower.
         "intermediate_size": size.intermediate_size
         or (3 * width // 2 if family == "modernbert" else 4 * width)}
     if family == "roberta":
-        # 512 positions and those up to the padding token; transformers' defaults are BERT's.
+        # 512 positions, after those up to the padding token. transformers' defaults are BERT's.
         sizes |= {"max_position_embeddings": 514, "type_vocab_size": 1, "layer_norm_eps": 1e-5}
     import transformers
 
@@ -94,12 +96,12 @@ def set_vocabulary(config: PretrainedConfig, tokenizer: PreTrainedTokenizerBase)
 
 
 def token_embeddings(model: PreTrainedModel) -> nn.Embedding:
-    """Give the input embeddings of a model's vocabulary."""
+    """Return the input embeddings of a model's vocabulary."""
     return cast("nn.Embedding", model.get_input_embeddings())
 
 
 def position_embeddings(model: PreTrainedModel) -> nn.Embedding | None:
-    """Find the learned position embeddings of a model; None if it has none (ModernBERT)."""
+    """Return the learned position embeddings of a model; None for models without (ModernBERT)."""
     embeddings = getattr(model.base_model, "embeddings", None)
     return cast("nn.Embedding | None", getattr(embeddings, "position_embeddings", None))
 
@@ -109,7 +111,7 @@ def max_tokens(model: PreTrainedModel) -> int:
 
     RoBERTa never uses the position embeddings up to the padding id.
     """
-    if (known := getattr(model, "max_tokens", None)) is not None:  # of models that only predict
+    if (known := getattr(model, "max_tokens", None)) is not None:  # set in models that only predict
         return int(known)
     positions = position_embeddings(model)
     if positions is None:
@@ -119,7 +121,7 @@ def max_tokens(model: PreTrainedModel) -> int:
 
 
 def has_segment_embeddings(model: PreTrainedModel) -> bool:
-    """Tell whether a model has embeddings for a first and a second segment."""
+    """Return whether a model has embeddings for a first and a second segment."""
     return getattr(model.config, "type_vocab_size", 1) > 1 \
         and hasattr(getattr(model.base_model, "embeddings", None), "token_type_embeddings")
 
@@ -127,22 +129,22 @@ def has_segment_embeddings(model: PreTrainedModel) -> bool:
 @torch.no_grad()
 def build_model(config: PretrainedConfig, device: str = "cpu",
                 positions: str = "sinusoid") -> PreTrainedModel:
-    """Initialize a masked language model; draws from torch's global generator, seed it first.
+    """Initialize a masked language model with torch's global generator; seed it first.
 
-    Two departures from transformers' initialization. Learned positions start as sinusoids (Vaswani
-    et al. 2017, section 3.5) of the size that random ones would have: positions that differ by a
-    constant are then related by one rotation from the first step, so attention to neighbours need
-    not be learned position by position, and small models leave the floor of word frequencies
-    sooner than with Devlin et al.'s random ones (2 x 128 on the quickstart text, 400 steps: masked
-    loss 4.8 instead of 5.6). Megatron-BERT's projections into the residual stream are divided by
-    the root of the number of additions to it, which pre-layer-norm layers do not normalize, as
-    transformers scales ModernBERT's (Shoeybi et al. 2020, section 4.2; Radford et al. 2019,
-    section 2.3).
+    There are two departures from transformers' initialization. First, learned positions start as
+    sinusoids (Vaswani et al. 2017, section 3.5) of the size that random values would have.
+    Positions that differ by a constant are then related by one rotation from the first step, so
+    attention to neighbours need not be learned position by position. Small models learn more than
+    word frequencies sooner than with the random values of Devlin et al. (2 x 128 on the quickstart
+    text, 400 steps: masked loss 4.8 instead of 5.6). Second, Megatron-BERT's projections into the
+    residual stream are divided by the root of the number of additions to it, because pre-layer-norm
+    layers do not normalize the stream (Shoeybi et al. 2020, section 4.2; Radford et al. 2019,
+    section 2.3). transformers scales ModernBERT in the same way.
 
     Args:
         config: of the model.
-        device: where to build it; on meta it has no weights, to look up shapes at no cost.
-        positions: random leaves learned positions as transformers draws them.
+        device: device to build it on; on meta it has no weights, to look up shapes at no cost.
+        positions: "random" keeps the random positions of transformers.
     """
     from transformers import AutoModelForMaskedLM
 

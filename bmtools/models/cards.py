@@ -1,4 +1,4 @@
-"""GPUs by their data sheets, and forecasts of training on them; without torch."""
+"""Data sheets of GPUs, and forecasts of training on them; without torch."""
 
 from __future__ import annotations
 
@@ -6,26 +6,27 @@ import re
 from dataclasses import dataclass
 
 MFU = (0.20, 0.25, 0.45)
-"""Shares of a card's peak in a forecast: measured with BERT-base on one H100, uncompiled, and the
-bounds of tuned training."""
-_CARDS_OF_A_NODE, _NETWORK = 8, 50.0  # GB/s a card between nodes: 400 Gb/s, as in a DGX H100
-_GRADIENT_BYTES, _UPDATE_BYTES = 4, 28  # a weight; AdamW reads four float32 values, writes three
+"""Shares of a card's peak in a forecast: the first was measured with BERT-base on one H100,
+uncompiled; the others are the bounds of tuned training."""
+_CARDS_OF_A_NODE, _NETWORK = 8, 50.0  # GB/s per card between nodes: 400 Gb/s, as in a DGX H100
+_GRADIENT_BYTES, _UPDATE_BYTES = 4, 28  # per weight; AdamW reads 4 float32 values, writes 3
 
 
 @dataclass(frozen=True)
 class GpuSpec:
-    """Peak rates of a GPU by its data sheet: dense matrices, without structured sparsity.
+    """Peak rates in a GPU's data sheet, for dense matrices without structured sparsity.
 
     Args:
-        kind: short name, for forecasts.
+        kind: short name used in forecasts.
         half: TFLOP/s with bfloat16 or float16 inputs and sums in float32.
         tf32: TFLOP/s with TensorFloat-32 inputs.
         full: TFLOP/s with float32 inputs.
         watts: power limit of the board.
-        gigabytes: memory.
-        bandwidth: of the memory, GB/s.
-        link: to other cards of a node, GB/s of both directions: NVLink, Infinity Fabric or PCIe.
-        bf16: whether it multiplies bfloat16 matrices; all multiply float16.
+        gigabytes: size of the memory.
+        bandwidth: bandwidth of the memory in GB/s.
+        link: bandwidth to other cards in the node (NVLink, Infinity Fabric or PCIe), in GB/s, both
+            directions added.
+        bf16: whether it multiplies bfloat16 matrices; all cards multiply float16.
     """
 
     kind: str
@@ -40,17 +41,17 @@ class GpuSpec:
 
     def rates(self, flops: float, tokens: float, parameters: int, processes: int,
               precision: str) -> list[float]:
-        """Forecast the tokens a second of one of several cards, for each share in `MFU`.
+        """Forecast the tokens per second and card, for each share in `MFU`.
 
-        Gradients are reduced around a ring, at the slower of the card's link and, with more than a
-        node, the network. The last share assumes that this overlaps with the backward pass, the
-        others that nothing does.
+        Gradients are reduced around a ring at the speed of the card's link or, with several nodes,
+        of the network if that is slower. The forecast for the last share assumes that the reduction
+        overlaps with the backward pass. The other forecasts assume no overlap.
 
         Args:
-            flops: of a token, forward and backward.
-            tokens: of a batch, over all processes.
-            parameters: weights.
-            processes: cards.
+            flops: operations per token, forward and backward.
+            tokens: tokens in a batch, over all processes.
+            parameters: number of weights.
+            processes: number of cards.
             precision: no (float32), tf32, bf16 or fp16.
         """
         link = self.link / 2 if processes <= _CARDS_OF_A_NODE else min(self.link / 2, _NETWORK)
@@ -62,12 +63,12 @@ class GpuSpec:
         return [tokens / processes / (one + update) for one in seconds]
 
 
-# NVIDIA's data sheets of each product; where they print rates "with sparsity", half of those.
-# A10G: Amazon's variant, NVIDIA's data sheet of its own. A100 64 GB: Turisini et al. 2023, on
+# The values are from NVIDIA's data sheet for each product; rates printed "with sparsity" are
+# halved. A10G: NVIDIA's data sheet for Amazon's variant. A100 64 GB: Turisini et al. 2023, on
 # Leonardo. A6000, RTX 3090: GA102 white paper, appendix A. RTX 4090: Ada, RTX 5090: RTX Blackwell
-# white paper, appendix A. GB200: a GPU of the data sheet of NVL72. H20: figures of resellers, who
-# quote NVIDIA's. MI300X: AMD's data sheet. Names are complete, as the driver reports them, so that
-# slices of a GPU (MIG) and mobile variants are unknown rather than wrong.
+# white paper, appendix A. GB200: one GPU in the data sheet for NVL72. H20: values of resellers, who
+# quote NVIDIA. MI300X: AMD's data sheet. Names must match completely, as the driver reports them,
+# so that slices of a GPU (MIG) and mobile variants are unknown rather than wrong.
 _PEAKS = {
     r"NVIDIA GB200": GpuSpec("gb200", 2500.0, 1250.0, 80.0, 1200, 186, 8000, 1800),
     r"NVIDIA B200": GpuSpec("b200", 2250.0, 1125.0, 75.0, 1000, 180, 8000, 1800),
@@ -103,10 +104,10 @@ _PEAKS = {
     r"AMD Instinct MI300X": GpuSpec("mi300x", 1307.4, 653.7, 163.4, 750, 192, 5300, 896),
 }
 CARDS = {spec.kind: spec for spec in _PEAKS.values()}
-"""Cards of which there can be a forecast, by their short names."""
+"""Cards that can be forecast, by their short names."""
 
 
 def find_peak(name: str) -> GpuSpec | None:
-    """Return the rates of a GPU by its short name or its driver's; None if unknown."""
+    """Return the rates of a GPU by its short name or the driver's name; None if unknown."""
     return CARDS.get(name) or next((peak for known, peak in _PEAKS.items()
                                     if re.fullmatch(known, name)), None)

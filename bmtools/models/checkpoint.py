@@ -29,7 +29,7 @@ from bmtools.vocab.tokenizer import fingerprint, require_same_vocabulary, save_t
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-_DEBERTA_HEAD = "lm_predictions."  # as Microsoft's checkpoints name it
+_DEBERTA_HEAD = "lm_predictions."  # the name in Microsoft's checkpoints
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class Checkpoint:
     """A loaded checkpoint.
 
     Args:
-        path: its directory.
-        model: in float32.
-        tokenizer: of the model.
+        path: directory of the checkpoint.
+        model: the model, in float32.
+        tokenizer: the model's tokenizer.
         vocabulary: the tokenizer's fingerprint.
         new_weights: names of the model's weights that the directory does not contain.
     """
@@ -62,14 +62,14 @@ def load_checkpoint(directory: Path, device: str = "cpu",
 
     Args:
         directory: the checkpoint.
-        device: where it will run.
+        device: device that it will run on.
         model_class: transformers' auto class, such as AutoModelForTokenClassification.
-        new_head: load an encoder's weights; the head, or the pooler, may be new.
-        options: for `from_pretrained`.
+        new_head: load an encoder's weights; the head or the pooler may be new.
+        options: passed to `from_pretrained`.
 
     Raises:
-        CheckpointError: no such directory, missing or unsafe weights, or a tokenizer that does not
-            belong to the model.
+        CheckpointError: the directory does not exist, weights are missing or unsafe, or the
+            tokenizer does not belong to the model.
     """
     check_checkpoint(directory)
     set_status(f"loading {directory}")
@@ -79,7 +79,7 @@ def load_checkpoint(directory: Path, device: str = "cpu",
     silence_transformers()
     if model_class == "AutoModelForMaskedLM" and \
             any(name.startswith(_DEBERTA_HEAD) for name in weight_names(directory)):
-        options["legacy"] = False  # transformers expects the other head unless told
+        options["legacy"] = False  # by default transformers expects the other head
     with reading(directory, "no model could be loaded", "expected one with safetensors weights"):
         model, report = getattr(transformers, model_class).from_pretrained(
             directory, dtype=torch.float32, use_safetensors=True, local_files_only=True,
@@ -91,7 +91,7 @@ def load_checkpoint(directory: Path, device: str = "cpu",
     missing = sorted(key for key in new if not new_head or (
         key.startswith(encoder) and not key.startswith(f"{encoder}pooler.")))
     if missing:
-        raise CheckpointError(f"{directory}: no fitting weights for {missing[0]}, expected a whole "
+        raise CheckpointError(f"{directory}: no fitting weights for {missing[0]}, need a complete "
                               f"{type(model.base_model if new_head else model).__name__}")
     require_fitting_tokenizer(directory, tokenizer, model.config.vocab_size,
                               model_class == "AutoModelForMaskedLM")
@@ -104,14 +104,15 @@ def load_checkpoint(directory: Path, device: str = "cpu",
 
 def load_for_inference(directory: Path, device: str = "cpu",
                        model_class: str = "AutoModelForMaskedLM") -> Checkpoint:
-    """Load a model that will only predict, without transformers where the files allow it.
+    """Load a model that will only predict, without transformers if the files allow that.
 
-    Its `model` is an `InferenceModel` then, which has the configuration, device and logits of
-    transformers' model, and its `tokenizer` a `BackendTokenizer`; or an `ExportedModel`.
+    Then `model` is an `InferenceModel` with the configuration, device and logits of transformers'
+    model, and `tokenizer` is a `BackendTokenizer`. For an exported model, `model` is an
+    `ExportedModel`.
 
     Args:
-        directory: the checkpoint, or what `export model` made of one.
-        device: where it will run; an exported model runs on the CPU.
+        directory: a checkpoint, or the output of `export model`.
+        device: device that it will run on; an exported model runs on the CPU.
         model_class: transformers' auto class: AutoModelForMaskedLM, -ForTokenClassification,
             -ForSequenceClassification or -ForQuestionAnswering.
 
@@ -134,7 +135,7 @@ def load_for_inference(directory: Path, device: str = "cpu",
 
 def _load_exported(directory: Path, exported: Exported) -> Checkpoint:
     """Load an exported model, which runs on the CPU; see `load_for_inference`."""
-    from bmtools.models.exported.model import ExportedModel  # most models are none
+    from bmtools.models.exported.model import ExportedModel  # few models are exported
 
     read = read_inference_tokenizer(directory)
     if read is None:
@@ -152,23 +153,23 @@ def _load_exported(directory: Path, exported: Exported) -> Checkpoint:
 
 def require_fitting_tokenizer(directory: Path, tokenizer: PreTrainedTokenizerFast, embedded: int,
                               needs_mask: bool) -> None:
-    """Make sure that a model embeds a tokenizer's tokens, and that those it needs are there.
+    """Check that a model embeds all tokens of a tokenizer, and that no required token is missing.
 
     Raises:
-        CheckpointError: it has too many tokens, or lacks a special one.
+        CheckpointError: the tokenizer has too many tokens, or a special token is missing.
     """
     if len(tokenizer) > embedded:
         raise CheckpointError(f"{directory}: the tokenizer has {len(tokenizer)} tokens, the model "
-                              f"embeds {embedded}; put the model's own tokenizer beside it")
+                              f"embeds {embedded}; put the model's own tokenizer there")
     for role in ("cls", "sep", "pad", *["mask"] * needs_mask):
         if getattr(tokenizer, f"{role}_token_id") is None:
-            raise CheckpointError(f"{directory}: the tokenizer has no {role} token, expected that "
-                                  "of a masked language model")
+            raise CheckpointError(f"{directory}: the tokenizer has no {role} token; use the "
+                                  "tokenizer of a masked language model")
 
 
 def save_checkpoint(directory: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast,
                     manifest: Manifest, overwrite: bool = False) -> JsonObject:
-    """Write a complete checkpoint, or nothing, and return the content of its `bmtools.json`.
+    """Write a checkpoint, complete or not at all, and return the content of its `bmtools.json`.
 
     Raises:
         BmtoolsError: the directory is not empty and `overwrite` is off.
@@ -178,10 +179,10 @@ def save_checkpoint(directory: Path, model: PreTrainedModel, tokenizer: PreTrain
 
 
 def autocast_dtype(checkpoint: Checkpoint, precision: str) -> torch.dtype | None:
-    """Name the data type of autocast in a precision; None for float32.
+    """Return the data type for autocast in a precision; None for float32.
 
     Raises:
-        BmtoolsError: the model cannot be computed in it.
+        BmtoolsError: the model cannot be computed in this precision.
     """
     exported: Exported | None = getattr(checkpoint.model, "exported", None)
     if exported and precision != "float32":
@@ -196,22 +197,22 @@ def autocast_dtype(checkpoint: Checkpoint, precision: str) -> torch.dtype | None
 
 
 def check_room(directory: Path, model: nn.Module, copies: int = 1) -> None:
-    """Refuse a directory whose disk has no room for a model, before it is trained.
+    """Reject a directory whose disk has no room for a model, before the model is trained.
 
     Args:
-        directory: that it will be written to.
-        model: to be trained.
-        copies: of its weights that will be there at a time.
+        directory: directory that the model will be written to.
+        model: model to be trained.
+        copies: number of copies of its weights that will be stored at the same time.
 
     Raises:
-        WriteError: names the file, and how much is needed and free.
+        WriteError: there is no room; the message names the file and the space needed and free.
     """
     with naming(directory / "model.safetensors"):
         require_room(directory / "model.safetensors", copies * weight_bytes(model))
 
 
 def weight_bytes(model: nn.Module) -> int:
-    """Count the bytes of a model's weights on disk; shared ones are stored once."""
+    """Count the bytes of a model's weights on disk; shared weights are stored once."""
     return sum(weight.nbytes for weight in model.parameters())
 
 
@@ -221,11 +222,11 @@ def write_checkpoint_files(directory: Path, model: PreTrainedModel,
     """Write a checkpoint's files into an unfinished directory (`io.directories.new_directory`).
 
     Args:
-        directory: to fill.
-        model: whose class and configuration are written.
-        tokenizer: of the model.
-        manifest: of the checkpoint.
-        weights: to write by name, tied ones once; the model's own if not given.
+        directory: the unfinished directory.
+        model: its class and configuration are written.
+        tokenizer: the model's tokenizer.
+        manifest: the checkpoint's manifest.
+        weights: weights to write, by name, with tied weights once; default: the model's weights.
 
     Returns:
         the content of `bmtools.json`.
@@ -234,7 +235,7 @@ def write_checkpoint_files(directory: Path, model: PreTrainedModel,
     silence_transformers()
     model.save_pretrained(directory, state_dict=weights)
     tokenizer.model_max_length = max_tokens(model)
-    # Templates of BERT's special tokens number the segments; only some models embed them.
+    # Templates of BERT's special tokens number the segments. Only some models embed segments.
     segments = ["token_type_ids"] if has_segment_embeddings(model) else []
     tokenizer.model_input_names = ["input_ids", *segments, "attention_mask"]
     save_tokenizer(tokenizer, directory)
@@ -242,7 +243,7 @@ def write_checkpoint_files(directory: Path, model: PreTrainedModel,
 
 
 def silence_transformers() -> None:
-    """Keep its warnings and progress bars away from stderr."""
+    """Keep the warnings and progress bars of transformers off stderr."""
     from transformers import logging
 
     logging.set_verbosity_error()

@@ -1,4 +1,4 @@
-"""Files of checkpoints and tokenizers, looked at before torch and transformers are imported."""
+"""Checks of the files of checkpoints and tokenizers before torch and transformers are imported."""
 
 from __future__ import annotations
 
@@ -28,52 +28,52 @@ from bmtools.models.model_files import (
 )
 
 DECODERS = ("llama", "mistral", "qwen2")
-"""Values of `model_type` of decoders that become encoders."""
+"""Values of `model_type` of decoders that can become encoders."""
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "spiece.model", "sentencepiece.bpe.model",
                "vocab.json")
 _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 _FINE_TUNED = re.compile(r".+For(Token|Sequence)Classification|.+ForQuestionAnswering")
 _DISCRIMINATOR = "ElectraForPreTraining"
-_SHARDS = "; it holds shards of text, which pretrain and distill read"
+_SHARDS = "; it contains shards of text, which are input of pretrain and distill"
 
 
 def check_directory(path: Path) -> None:
-    """Refuse what is no directory, such as a model's name on the Hugging Face Hub.
+    """Reject a path that is not a directory, such as a model's name on the Hugging Face Hub.
 
     Raises:
-        CheckpointError: no such directory, or a file.
+        CheckpointError: the path does not exist or is a file.
     """
     if path.is_dir():
         return
     if (path.parent / CONFIG).is_file() and path.exists():
         raise CheckpointError(f"'{path}' is a file, expected its directory: {path.parent}")
     if path.exists():
-        kind, hint = ("a file of records", "; records are named without an option") \
+        kind, hint = ("a file of records", "; give records without an option") \
             if ".jsonl" in path.suffixes else ("a file", "")
         raise CheckpointError(f"'{path}' is {kind}, expected the directory of a checkpoint or "
                               f"tokenizer{hint}")
     if path.is_symlink():
-        raise CheckpointError(f"'{path}' is a symbolic link to '{path.readlink()}', which leads to "
-                              "no directory; remove it, or name another one")
+        raise CheckpointError(f"'{path}' is a symbolic link to '{path.readlink()}', which does not "
+                              "lead to a directory; remove it, or give another one")
     raise CheckpointError(f"Directory '{path}' does not exist{_on_hub(path)}")
 
 
 def _on_hub(path: Path) -> str:
-    """Say how to get a model whose name this may be on the Hugging Face Hub."""
-    # What begins with a directory that is there is a path with a typing error.
+    """Explain how to download a model, if the path may be its name on the Hugging Face Hub."""
+    # A path that begins with an existing directory has a typing error.
     if not _HUB_NAME.fullmatch(str(path)) or (path.parent != Path() and path.parent.is_dir()):
         return ""
     target = shlex.quote(path.name)
-    return (f"; a model of the Hugging Face Hub comes by: hf download {path} --local-dir {target} "
-            f"(without network: run that on a machine that has it, copy the directory here and "
-            f"name {target})")
+    return (f"; to get a model from the Hugging Face Hub, run: hf download {path} --local-dir "
+            f"{target} (without network: run that on a machine with network, copy the directory "
+            f"here and give {target})")
 
 
 def check_tokenizer(directory: Path) -> None:
-    """Refuse a directory without the files of a tokenizer.
+    """Reject a directory without the files of a tokenizer.
 
     Raises:
-        CheckpointError: no such directory, or no tokenizer in it.
+        CheckpointError: the directory does not exist or contains no tokenizer.
     """
     check_directory(directory)
     if not _holds_tokenizer(directory):
@@ -83,19 +83,19 @@ def check_tokenizer(directory: Path) -> None:
 
 
 def check_checkpoint(directory: Path) -> None:
-    """Refuse a directory that holds no whole checkpoint: a model in safetensors and a tokenizer.
+    """Reject a directory without a complete checkpoint: a model in safetensors and a tokenizer.
 
     Raises:
-        CheckpointError: something is missing or damaged, as far as file names, `config.json` and
-            the weights' headers say; or a model that brings its own code.
-        BmtoolsError: a library is too old to load it.
+        CheckpointError: file names, `config.json` or the weights' headers show that something is
+            missing or damaged, or the model needs its own code.
+        BmtoolsError: a library is too old to load the checkpoint.
     """
     check_directory(directory)
     if exported := read_exported(directory):
         raise CheckpointError(
-            f"{directory}: found a model exported to {exported.format}, which predict, score-pppl "
-            f"and score-mrr run; expected a checkpoint, such as {exported.source}, which it was "
-            "made from")
+            f"{directory}: found a model exported to {exported.format}, which only works in "
+            "predict, score-pppl and score-mrr; expected a checkpoint, such as its source, "
+            f"{exported.source}")
     if not (directory / CONFIG).is_file():
         raise CheckpointError(f"{directory}: no {CONFIG}, expected a checkpoint directory"
                               f"{_what_it_is(directory)}")
@@ -105,7 +105,7 @@ def check_checkpoint(directory: Path) -> None:
         raise CheckpointError(f"{directory}: found model_type {family!r}, whose code comes with "
                               f"the model and is never run; {_expected_family()}")
     layers, tensors = config.get("num_hidden_layers"), len(weight_names(directory))
-    if layers is not None and not 1 <= layers <= tensors:  # a library would build them all
+    if layers is not None and not 1 <= layers <= tensors:  # transformers would build them all
         raise CheckpointError(f"{directory / CONFIG}: found num_hidden_layers {layers}, expected 1 "
                               f"to {tensors}, the tensors of {WEIGHTS}; restore the checkpoint")
     heads, width = config.get("num_attention_heads", 1), config.get("hidden_size", 0)
@@ -117,10 +117,11 @@ def check_checkpoint(directory: Path) -> None:
 
 
 def check_masked_lm(directory: Path) -> None:
-    """Refuse a directory without a masked language model; see `check_checkpoint`.
+    """Reject a directory without a masked language model; see `check_checkpoint`.
 
     Raises:
-        CheckpointError: as there, a model that was fine-tuned on a task, or another family.
+        CheckpointError: as in `check_checkpoint`, or the model was fine-tuned on a task or is of
+            another family.
     """
     check_checkpoint(directory)
     settings = read_manifest(directory).get("settings", {})
@@ -132,21 +133,21 @@ def check_masked_lm(directory: Path) -> None:
         raise CheckpointError(
             f"{directory}: found a model that was fine-tuned ({settings.get('task', names[0])}), "
             f"expected a masked language model{parent}")
-    family = config.get("model_type")  # older files have none
+    family = config.get("model_type")  # missing in older files
     if family and family not in MASKED_LM_FAMILIES:
         hint = "; bmtools init-weights makes some decoders one" * names[0].endswith("ForCausalLM")
         raise CheckpointError(f"{directory}: found model_type {family!r}; {_expected_family()}"
                               f"{hint}")
     if names[0] == _DISCRIMINATOR:
-        raise CheckpointError(f"{directory}: found ELECTRA's discriminator, which predicts no "
+        raise CheckpointError(f"{directory}: found ELECTRA's discriminator, which does not predict "
                               "tokens; expected its generator")
 
 
 def check_base(directory: Path) -> None:
-    """Refuse a directory without a masked language model or a decoder that can become one.
+    """Reject a directory without a masked language model or a decoder that can become one.
 
     Raises:
-        CheckpointError: see `check_masked_lm`; or a decoder with other layers.
+        CheckpointError: as in `check_masked_lm`, or the model is a decoder with other layers.
     """
     check_checkpoint(directory)
     if is_decoder(directory):
@@ -161,18 +162,18 @@ def check_base(directory: Path) -> None:
 
 
 def is_decoder(directory: Path) -> bool:
-    """Tell whether a checkpoint is a decoder that can become an encoder."""
+    """Return whether a checkpoint is a decoder that can become an encoder."""
     return read_config(directory).get("model_type") in DECODERS
 
 
 def check_for_inference(directory: Path, check: Callable[[Path], None] = check_checkpoint,
                         model_class: str = "") -> None:
-    """Refuse a directory without a checkpoint or an exported model.
+    """Reject a directory without a checkpoint or an exported model.
 
     Args:
-        directory: to be looked at.
-        check: of a checkpoint.
-        model_class: transformers' auto class that an exported model must be of; any without.
+        directory: directory to check.
+        check: check to run on a checkpoint.
+        model_class: transformers' auto class that an exported model must have; empty for any.
     """
     check_directory(directory)
     exported = read_exported(directory)
@@ -186,7 +187,7 @@ def check_for_inference(directory: Path, check: Callable[[Path], None] = check_c
 
 
 def check_scored(directory: Path) -> None:
-    """Refuse a directory without a masked language model, exported or not."""
+    """Reject a directory without a masked language model, exported or not."""
     check_for_inference(directory, check_masked_lm, MASKED_LM)
 
 
@@ -195,7 +196,7 @@ def _expected_family() -> str:
 
 
 def check_length(max_length: int, directory: Path) -> None:
-    """Refuse sequences longer than a checkpoint's positions.
+    """Reject sequences longer than a checkpoint's positions.
 
     Raises:
         BmtoolsError: they are longer.
@@ -204,27 +205,27 @@ def check_length(max_length: int, directory: Path) -> None:
 
 
 def describe_directory(directory: Path) -> str:
-    """Say what a directory holds that is given where records are expected."""
+    """Describe the content of a directory that was given in place of records."""
     if (directory / CONFIG).is_file():
-        return "; it holds a checkpoint, which --model and the like take"
+        return "; it contains a checkpoint, for options such as --model"
     if _holds_tokenizer(directory):
-        return "; it holds a tokenizer, which --tokenizer and the like take"
+        return "; it contains a tokenizer, for options such as --tokenizer"
     if _holds_shards(directory):
         return _SHARDS
     files = sorted(path for path in directory.iterdir() if path.is_file())
     ending = "".join(files[0].suffixes[-2:]) if files else ""
-    return f"; {directory / ('*' + ending)} names those in it" if files else ", and it has none"
+    return f"; to read its files, give {directory / ('*' + ending)}" if files else " in it"
 
 
 def _what_it_is(directory: Path) -> str:
-    """Say what a directory without a checkpoint holds, and what to do with it."""
+    """Describe the content of a directory without a checkpoint, and what to do with it."""
     if megatron_file(directory):
-        return f"; it holds one of Megatron-LM: {conversion(directory)} --tokenizer DIR"
+        return f"; to convert Megatron-LM's, run: {conversion(directory)} --tokenizer DIR"
     if (directory / OLD_CONFIG).is_file() and pickled_files(directory):
-        return f" but {OLD_CONFIG}: {conversion(directory)}"
+        return f"; to convert {OLD_CONFIG}, run: {conversion(directory)}"
     if _holds_tokenizer(directory):
-        return (f"; it holds a tokenizer and no model: bmtools pretrain FILE --architecture "
-                f"bert-small --tokenizer {shlex.quote(str(directory))} -o DIR makes one")
+        return (f"; it contains only a tokenizer; to train a model, run: bmtools pretrain FILE "
+                f"--architecture bert-small --tokenizer {shlex.quote(str(directory))} -o DIR")
     if _holds_shards(directory):
         return _SHARDS
     return ""

@@ -1,4 +1,4 @@
-"""Checkpoints as they are published, made into safetensors with a tokenizer that fits."""
+"""Conversion of published checkpoints to safetensors with a fitting tokenizer."""
 
 from __future__ import annotations
 
@@ -61,27 +61,27 @@ def convert(checkpoint: str | PathLike[str], output: str | PathLike[str], *,
             overwrite: bool = False, step: Step | None = None) -> JsonObject:
     """Write a published checkpoint as safetensors, with its tokenizer and `bmtools.json`.
 
-    Its weights are `pytorch_model.bin`, whole or in several files, safetensors with an old
-    configuration or tokenizer, or Megatron-LM's `model_optim_rng.pt`. Pickled files are read as
-    tensors alone; nothing in them is run. All weights are compared with those of the model that was
-    made of them.
+    Its weights are `pytorch_model.bin`, as one file or several, safetensors with an old
+    configuration or tokenizer, or Megatron-LM's `model_optim_rng.pt`. Only tensors are read from
+    pickled files; no code in them is run. All weights are compared with the weights of the
+    resulting model.
 
     Args:
-        checkpoint: directory as it was downloaded.
+        checkpoint: directory of the downloaded checkpoint.
         output: directory to write.
-        tokenizer: directory of its vocabulary where the checkpoint has none.
-        casing: whether text keeps its case; needed where the files do not say.
+        tokenizer: directory of its vocabulary, if the checkpoint does not contain one.
+        casing: whether text keeps its case; required if the files do not state it.
         overwrite: replace the content of the output directory.
-        step: the command, if one runs.
+        step: the running command, if any.
 
     Returns:
-        `checkpoint`, the `class` of the model, its number of `weights`, tokens of its `vocabulary`,
-        `casing`, names that are `left_out` as no class of the model has them, and the
-        `removed_prefix` that a wrapper such as torch.compile had put before all names.
+        `checkpoint`, the `class` of the model, its number of `weights`, the number of tokens in its
+        `vocabulary`, `casing`, names `left_out` because no class of the model has them, and the
+        `removed_prefix` that a wrapper such as torch.compile had added to all names.
 
     Raises:
-        CheckpointError: weights that cannot be read, are missing or damaged, or a configuration,
-            vocabulary or casing that does not fit.
+        CheckpointError: weights are missing, damaged or cannot be read, or the configuration,
+            vocabulary or casing does not fit.
     """
     require_versions()
     silence_transformers()
@@ -111,7 +111,7 @@ def convert(checkpoint: str | PathLike[str], output: str | PathLike[str], *,
 
 
 def _unwrapped(state: Mapping[str, Tensor]) -> tuple[str, dict[str, Tensor]]:
-    """Remove a prefix that wrappers put before all names; return it and the weights."""
+    """Remove a prefix that wrappers added to all names; return the prefix and the weights."""
     prefix = min((_WRAPPERS.findall(name)[0] for name in state), key=len, default="")
     if not all(name.startswith(prefix) for name in state):
         prefix = ""
@@ -119,12 +119,12 @@ def _unwrapped(state: Mapping[str, Tensor]) -> tuple[str, dict[str, Tensor]]:
 
 
 def _read_config(source: Path, state: Mapping[str, Tensor]) -> PretrainedConfig:
-    """Read a configuration; those of the first years have another name and no model type."""
+    """Read a configuration; old ones have another file name and no model type."""
     from transformers import AutoConfig
 
     name = CONFIG if (source / CONFIG).is_file() else OLD_CONFIG
     if not (source / name).is_file():
-        raise CheckpointError(f"{source}: no {CONFIG} beside the weights, download the whole "
+        raise CheckpointError(f"{source}: no {CONFIG} with the weights; download the complete "
                               "model")
     content = read_config(source, name)
     if "model_type" not in content and {_BERT_ATTENTION, f"bert.{_BERT_ATTENTION}"} & state.keys():
@@ -140,10 +140,10 @@ def _read_config(source: Path, state: Mapping[str, Tensor]) -> PretrainedConfig:
 
 def _load_tokenizer(directory: Path, config: PretrainedConfig,
                     casing: Casing | None) -> PreTrainedTokenizerFast:
-    """Load a tokenizer whose casing is said by its files or asked for.
+    """Load a tokenizer whose casing is stated in its files or by the caller.
 
     Raises:
-        CheckpointError: neither says it, or the vocabulary contradicts it.
+        CheckpointError: the casing is not stated, or the vocabulary contradicts it.
     """
     with tempfile.TemporaryDirectory() as place:
         copy = Path(place)
@@ -152,7 +152,7 @@ def _load_tokenizer(directory: Path, config: PretrainedConfig,
                 shutil.copyfile(directory / name, copy / name)
         if not any(copy.iterdir()):
             raise CheckpointError(f"{directory}: no tokenizer, expected {TOKENIZER} or {VOCAB}; "
-                                  f"name its directory by {setting('tokenizer')}")
+                                  f"give its directory with {setting('tokenizer')}")
         if not (copy / TOKENIZER).is_file() and (copy / VOCAB).is_file():
             _state_casing(directory, copy, casing)
         (copy / CONFIG).write_text(json.dumps({"model_type": config.model_type}))
@@ -169,7 +169,7 @@ def _load_tokenizer(directory: Path, config: PretrainedConfig,
 
 
 def _state_casing(directory: Path, copy: Path, casing: Casing | None) -> None:
-    """Write what `vocab.txt` alone does not say into the configuration of a tokenizer."""
+    """Write the casing, which `vocab.txt` does not state, into the configuration of a tokenizer."""
     path = copy / TOKENIZER_CONFIG
     content = read_object(path) if path.is_file() else {}
     beside = [read_object(directory / name) for name in (CONFIG, OLD_CONFIG)
@@ -185,22 +185,22 @@ def _state_casing(directory: Path, copy: Path, casing: Casing | None) -> None:
             f"{TOKENIZER_CONFIG} says do_lower_case {json.dumps(stated)}"
         raise CheckpointError(f"{directory}: {said}, but its vocabulary has "
                               + (f"upper case ({min(upper)!r})" if upper else "no upper case")
-                              + f"; give {setting('casing')} {fitting}")
+                              + f"; set {setting('casing')} {fitting}")
     content.setdefault("tokenizer_class", "BertTokenizer")
     path.write_text(json.dumps({**content, "do_lower_case": asked == "uncased"}))
 
 
 def _load(source: Path, config: PretrainedConfig,
           state: dict[str, Tensor]) -> tuple[PreTrainedModel, list[str]]:
-    """Load the weights into the class that has most of them, and make sure that it has all.
+    """Load the weights into the class with the fewest missing weights; raise if any is missing.
 
     Returns:
-        the model, and the names that it has no use for.
+        the model, and the names of weights that it does not use.
     """
     import transformers
 
     if any(name.startswith("lm_predictions.") for name in state):
-        config.legacy = False  # DeBERTa's head as Microsoft names it
+        config.legacy = False  # Microsoft's name for DeBERTa's head
     kinds: list[Any] = [getattr(transformers, name, None) for name in config.architectures or ()]
     kinds = kinds[:1] + [getattr(transformers, f"{name}_MAPPING").get(type(config), None)
                          for name in _CLASSES]
@@ -212,11 +212,11 @@ def _load(source: Path, config: PretrainedConfig,
     model, report = min(fits, key=lambda fit: (len(fit[1]["missing_keys"]),
                                                len(fit[1]["unexpected_keys"])))
     for name in sorted(report["missing_keys"]):
-        raise CheckpointError(f"{source}: no weights for {name}, expected a whole "
+        raise CheckpointError(f"{source}: no weights for {name}, expected a complete "
                               f"{type(model).__name__}")
     for name, found, expected in report["mismatched_keys"]:
         raise CheckpointError(f"{source}: found {name} of shape {tuple(found)}, "
-                              f"expected {tuple(expected)} by config.json")
+                              f"expected {tuple(expected)} from config.json")
     model.tie_weights()
     for name, made in model.state_dict().items():
         weight = state.get(name, state.get(name.removeprefix(f"{model.base_model_prefix}.")))

@@ -1,4 +1,4 @@
-"""Devices by name: which there may be on this machine, told without torch."""
+"""Checks of device names against this machine, without torch."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from bmtools.io import system
 
 _NAME = re.compile(r"auto|cpu|mps|(cuda|xpu)(:\d+)?")
 _HIDDEN = ("", "-1", "NoDevFiles")
-# NVIDIA's devices; Jetson's; WSL's; AMD's, which torch calls cuda too.
+# Files of NVIDIA's driver, of Jetson, of WSL and of AMD's driver (torch also calls AMD's GPUs
+# cuda).
 _GPU_FILES = ("dev/nvidia[0-9]*", "dev/nvidiactl", "proc/driver/nvidia/gpus/*", "dev/nvhost-gpu",
               "dev/dxg", "dev/kfd")
 
 
 def check_device(name: str, role: str = "device") -> None:
-    """Refuse a device that is unknown or cannot be there; torch decides where one may be.
+    """Reject a device that is unknown or cannot exist here; torch decides on all others.
 
     Args:
-        name: auto (a GPU if there is one) or a device as torch spells it: cpu, cuda, cuda:1.
+        name: auto (a GPU if there is one) or torch's name of a device: cpu, cuda, cuda:1.
         role: the setting that names it.
 
     Raises:
-        BmtoolsError: no such device, with what is missing for a GPU.
+        BmtoolsError: there is no such device; for a GPU, the message names the missing part.
     """
     if not _NAME.fullmatch(name):
         refuse_device(name, "no kind of device", role)
@@ -33,17 +34,17 @@ def check_device(name: str, role: str = "device") -> None:
 
 
 def refuse_device(name: str, reason: str, role: str = "device") -> None:
-    """Refuse a device, which a setting names.
+    """Raise the error for a device that a setting names.
 
     Raises:
-        BmtoolsError: names what was found, the reason and what was expected.
+        BmtoolsError: always; the message names the device, the reason and the expected values.
     """
     raise BmtoolsError(f"{setting(role)}: found {name!r}, which cannot be used here ({reason});"
                        " expected auto, cpu, or cuda or cuda:N where nvidia-smi lists a GPU")
 
 
 def missing_for_cuda() -> str:
-    """Say why torch cannot find a GPU here; empty where it may, or nothing can be known."""
+    """Return why torch cannot find a GPU here; empty if it may find one or this is unknown."""
     if sys.platform == "linux" and not any(map(system.matching, _GPU_FILES)):
         return "this machine shows no GPU: no file of its driver, such as /dev/nvidia0"
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0") in _HIDDEN

@@ -9,27 +9,28 @@ from torch import Tensor
 from torch.nn import functional
 
 SHAPE_MULTIPLE = 64
-"""Tokens of a packed pass, and masked ones, are padded to a multiple of this, so that shapes
-repeat, where a GPU allocates memory by shape or compiled code is specialised on it."""
+"""All tokens of a packed pass, and its masked tokens, are padded to a multiple of this. Then shapes
+repeat, because GPUs allocate memory by shape and compiled code is specialised on it."""
 
 
 @dataclass(eq=False)
 class DocumentLengths:
-    """Lengths and boundaries of packed documents, of which the last one may be padding.
+    """Lengths and boundaries of packed documents; the last document may be padding.
 
-    It is no tensor and no frozen dataclass: data parallelism would move a tensor of lengths to
-    the GPU, from where reading it waits, and compiled code would guard every field.
+    This is not a tensor, because data parallelism would move a tensor of lengths to the GPU, and
+    reading it there waits. It is not a frozen dataclass, because compiled code would guard every
+    field.
 
     Args:
         lengths: (documents,) int64 on the CPU: tokens of each, special tokens included.
         boundaries: (documents + 1,) int32 on the device of the tokens: the start of each document
             and the end of the last one (FlashAttention's `cu_seqlens`).
-        positions: (tokens,) int64 on the same device: each document's tokens, counted from 0;
-            padding is at 0.
+        positions: (tokens,) int64 on the same device: each token's position in its document, from
+            0; padding has position 0.
         longest: tokens of the longest document, or a little more.
-        padding: tokens of the last document if it is padding; else 0.
-        causal: each token sees only itself and those before it in its document.
-        capability: major and minor of an NVIDIA GPU's compute capability; None elsewhere.
+        padding: tokens of the last document if it is padding, otherwise 0.
+        causal: each token sees only itself and earlier tokens of its document.
+        capability: major and minor of an NVIDIA GPU's compute capability; None for other devices.
     """
 
     lengths: Tensor
@@ -43,15 +44,15 @@ class DocumentLengths:
     @classmethod
     def of(cls, lengths: Tensor, device: torch.device | None = None, causal: bool = False,
            multiple: int = 1) -> DocumentLengths:
-        """Make them of (documents,) lengths; waits for the GPU if they are on one.
+        """Make them from (documents,) lengths; waits for the GPU if the lengths are on one.
 
         Args:
-            device: of the tokens; the CPU if left out.
+            device: device of the tokens; default: the CPU.
             causal: see above.
-            multiple: what tokens are padded to a multiple of.
+            multiple: pad the number of tokens to a multiple of this.
 
         Raises:
-            ValueError: no documents, or one without tokens.
+            ValueError: there are no documents, or a document has no tokens.
         """
         lengths = lengths.cpu()
         if not len(lengths) or int(lengths.min()) < 1:
@@ -59,7 +60,8 @@ class DocumentLengths:
                              "expected at least one, each of 1 token or more")
         padding = -int(lengths.sum()) % multiple
         if padding:
-            # A document of its own: kernels give gradients that are no numbers to tokens outside.
+            # Make padding a separate document: kernels return NaN gradients for tokens outside all
+            # documents.
             lengths = torch.cat([lengths, lengths.new_tensor([padding])])
         ends = lengths.cumsum(0)
         tokens = int(ends[-1])
@@ -82,11 +84,11 @@ class DocumentLengths:
 
     @property
     def starts(self) -> Tensor:
-        """(documents,) int32 first token of each, without padding, on the device of the tokens."""
+        """(documents,) int32 first token of each document except padding, on the tokens' device."""
         return self.boundaries[:len(self.unpadded)]
 
     def pin_memory(self) -> DocumentLengths:
-        """Pin what a GPU reads, so that it is copied without a wait."""
+        """Pin the tensors that a GPU reads, so that they are copied without a wait."""
         return replace(self, boundaries=self.boundaries.pin_memory(),
                        positions=self.positions.pin_memory())
 
@@ -97,13 +99,13 @@ class DocumentLengths:
                        capability=capability(device))
 
     def document_ids(self) -> Tensor:
-        """Number the document of each token, (tokens,) int64 on the device of the tokens."""
+        """Return the number of each token's document, (tokens,) int64 on the tokens' device."""
         ids = torch.arange(len(self.lengths)).repeat_interleave(self.lengths)
         return ids.to(self.boundaries.device)
 
 
 def as_documents(lengths: Tensor | DocumentLengths, device: torch.device) -> DocumentLengths:
-    """Return documents as they are, or make them of (documents,) lengths."""
+    """Return documents unchanged, or make them from (documents,) lengths."""
     return lengths if isinstance(lengths, DocumentLengths) else DocumentLengths.of(lengths, device)
 
 

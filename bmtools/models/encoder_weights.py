@@ -1,4 +1,4 @@
-"""Weights of BERT-like encoders in one form, extracted by name from those of transformers."""
+"""Weights of BERT-like encoders in one form, extracted by name from transformers' models."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ State = Mapping[str, Tensor]
 """Weights by their names in transformers' models."""
 _GELU: TensorMap = partial(torch.ops.aten.gelu_, approximate="none")
 _GELU_TANH: TensorMap = partial(torch.ops.aten.gelu_, approximate="tanh")
-# GELU overwrites its input: a third less time, and no second copy.
+# GELU overwrites its input, which saves a third of the time and a second copy.
 ACTIVATIONS: Mapping[str, TensorMap] = {
     "gelu": _GELU, "gelu_python": _GELU, "gelu_new": _GELU_TANH, "gelu_fast": _GELU_TANH,
     "gelu_pytorch_tanh": _GELU_TANH, "relu": functional.relu, "silu": functional.silu,
@@ -40,17 +40,17 @@ class LinearWeights(NamedTuple):
 
 @dataclass(frozen=True)
 class EncoderLayer:
-    """One layer of any family; layer norms that its family lacks are the identity.
+    """One layer of any family; layer norms that its family does not have are the identity.
 
     Args:
-        heads: attention heads.
-        query_key_value: makes queries, keys and values, in this order.
-        attention_output: of attention.
+        heads: number of attention heads.
+        query_key_value: layer that computes queries, keys and values, in this order.
+        attention_output: output layer of attention.
         intermediate, activation, output: the feed-forward part, in this order.
         attention_pre_norm: applied to the input of attention.
         attention_post_norm: applied to the sum of attention's input and output.
-        feed_forward_pre_norm, feed_forward_post_norm: the same around the feed-forward part.
-        rotary: name of the rotary position embedding of queries and keys; empty for none.
+        feed_forward_pre_norm, feed_forward_post_norm: the same for the feed-forward part.
+        rotary: name of the rotary position embedding of queries and keys; may be empty.
         sliding_window: tokens seen on either side; None for all.
         is_gated: whether half of the intermediate states multiply the activated other half.
     """
@@ -72,15 +72,15 @@ class EncoderLayer:
 
 @dataclass
 class InputEmbeddings:
-    """Token embeddings, learned positions and segments where a family has them, and their norm.
+    """Token embeddings, a family's learned positions and segments (if any), and their norm.
 
     Args:
         tokens: (vocabulary, hidden size).
         norm: applied to the sum.
-        positions: (most tokens, hidden size), the first segment's embedding added to each.
-        segments: (segments, hidden size), what each adds beyond the first.
+        positions: (maximum tokens, hidden size), with the first segment's embedding added to each.
+        segments: (segments, hidden size), difference of each to the first segment.
         padding: id of the padding token and its position's embedding, (hidden size,), if positions
-            count other tokens only, wherever the padding token is; None if they count all.
+            count only other tokens, wherever padding occurs; None if they count all tokens.
     """
 
     tokens: Tensor
@@ -108,10 +108,10 @@ class EncoderWeights(NamedTuple):
 
     Args:
         embed: turns (batch, tokens) ids, and segments if any, into states.
-        layers: at least one.
+        layers: one or more.
         final_norm: applied to the last layer's states.
-        rotary_embedding: gives cosines and sines, (tokens, head size) each, for states, positions
-            and the name of a rotary position embedding; None without any.
+        rotary_embedding: returns cosines and sines, (tokens, head size) each, for states, positions
+            and the name of a rotary position embedding; None for families without one.
     """
 
     embed: InputEmbeddings
@@ -138,9 +138,9 @@ class EncoderWeights(NamedTuple):
 
 @torch.no_grad()
 def extract_weights(state: State, config: Any) -> EncoderWeights | None:
-    """Put the weights of an encoder into one form; None where the code here cannot run it.
+    """Put the weights of an encoder into one form; None if this module cannot run it.
 
-    Separate query, key and value weights become views of one matrix, in `state` too.
+    Separate query, key and value weights become views of one matrix, also in `state`.
 
     Args:
         state: weights of the encoder without its head.
@@ -152,7 +152,7 @@ def extract_weights(state: State, config: Any) -> EncoderWeights | None:
         return None
     try:
         return extract(state, config)
-    except KeyError:  # a variant, or another release of transformers that names weights differently
+    except KeyError:  # a variant, or a release of transformers with other names
         return None
 
 
@@ -170,7 +170,7 @@ def norm(state: State, name: str, eps: float) -> TensorMap:
 
 
 def identity(states: Tensor) -> Tensor:
-    """Pass states on, in place of a norm that a family lacks."""
+    """Return states unchanged, in place of a norm that a family does not have."""
     return states
 
 
@@ -238,7 +238,7 @@ _FAMILIES: dict[str, Callable[[State, Any], EncoderWeights]] = {
 
 
 def _join_query_key_value(state: State, name: str) -> LinearWeights:
-    """Copy the weights of query, key and value into one matrix, and make them views of it."""
+    """Copy the weights of query, key and value into one matrix; make the originals its views."""
     joined = []
     for kind in ("weight", "bias"):
         parts = [state[f"{name}.{part}.{kind}"] for part in ("query", "key", "value")]

@@ -1,4 +1,4 @@
-"""Families of models, by `model_type`, and the positions that they count; no torch."""
+"""Families of models, by `model_type`, and the positions that they count; without torch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from bmtools.errors import BmtoolsError, setting
 from bmtools.records import JsonMapping
 
-# Their positions are counted from behind the id of the padding token.
+# Families that number positions from the padding token's id plus one.
 POSITIONS_AFTER_PADDING = frozenset(
     {"camembert", "data2vec-text", "longformer", "mpnet", "roberta", "roberta-prelayernorm",
      "xlm-roberta", "xlm-roberta-xl"})
@@ -18,11 +18,11 @@ MASKED_LM_FAMILIES = frozenset((
     "jina_embeddings_v3", "longformer", "megatron-bert", "mobilebert", "modernbert", "mpnet",
     "nomic_bert", "rembert", "roberta", "roberta-prelayernorm", "roformer", "squeezebert",
     "xlm-roberta", "xlm-roberta-xl"))
-"""Values of `model_type` whose encoder and head are known here."""
+"""Values of `model_type` whose encoder and head are supported here."""
 
 
 def positions(config: JsonMapping) -> int | None:
-    """Return how many tokens a model reads by its configuration; None where it does not say."""
+    """Return the tokens that a model can read by its configuration; None if not stated."""
     found = config.get("max_position_embeddings")
     if found is None:
         return None
@@ -31,7 +31,7 @@ def positions(config: JsonMapping) -> int | None:
 
 
 def first_position(config: Any) -> int:
-    """Number of the first position id: past the padding token in RoBERTa's relatives, else 0.
+    """Return the first position id: padding's id plus one in RoBERTa's relatives, otherwise 0.
 
     Args:
         config: transformers' configuration, or an object with the same attributes.
@@ -42,10 +42,10 @@ def first_position(config: Any) -> int:
 
 
 def require_length(max_length: int, limit: int | None, model: str) -> None:
-    """Refuse sequences longer than a model's positions, where their number is known.
+    """Reject sequences longer than a model's positions, if their number is known.
 
     Raises:
-        BmtoolsError: names both.
+        BmtoolsError: the sequences are longer; the message names both lengths.
     """
     if limit is not None and max_length > limit:
         raise BmtoolsError(f"{setting('max_length')}: found {max_length}, but {model} has {limit} "

@@ -23,9 +23,10 @@ from bmtools.models.varlen import attend
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-# Tokens at a time on a CPU: the activations between two matrix products then stay in its caches.
+# Tokens per pass on a CPU; with this number the activations between two matrix products stay in its
+# caches.
 _TOKENS_ON_CPU = 1024
-# Tolerated rounding of one token's states, as a share of their norm.
+# Tolerated rounding error of one token's states, as a share of their norm.
 _TOLERANCE = 1e-4
 _CHECKED_SEQUENCES = 3
 
@@ -44,8 +45,8 @@ class Encoder(Protocol):
 
         Args:
             input_ids: (sequences, tokens) int64, without padding; special tokens included.
-            sequences: (queries,) int64, ascending; a sequence may occur several times, or never. On
-                the CPU, or this waits for the GPU.
+            sequences: (queries,) int64, ascending; a sequence may occur several times, or never. If
+                they are not on the CPU, this waits for the GPU.
             positions: (queries,) int64, a position in each of these sequences.
 
         Returns:
@@ -56,7 +57,7 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True)
 class TransformersEncoder:
-    """transformers' own encoder: all states are computed, some are kept."""
+    """transformers' encoder: computes all states and returns some of them."""
 
     model: PreTrainedModel
     implementation: ClassVar[str] = "transformers"
@@ -87,7 +88,7 @@ class FastEncoder:
         outputs: list[Tensor] = []
         for start, own, own_positions in zip(starts, sequences.split(counts),
                                              positions.split(counts), strict=True):
-            # Without any queries one chunk runs all the same, for the shape of its output.
+            # Without queries one chunk runs anyway, for the shape of its output.
             if len(own) or not (len(sequences) or outputs):
                 outputs.append(self.states(input_ids[start:start + size],
                                            queries=(own - start, own_positions)))
@@ -101,8 +102,9 @@ class FastEncoder:
 
         Args:
             input_ids: (sequences, tokens) int64.
-            attention_mask: (sequences, tokens), 0 on padding, which is at the end; None without.
-            token_type_ids: (sequences, tokens) int64, of pairs.
+            attention_mask: (sequences, tokens), 0 on padding, which is at the end; None if there is
+                no padding.
+            token_type_ids: (sequences, tokens) int64, for pairs.
             queries: sequences and positions, (queries,) each, the sequences ascending.
 
         Returns:
@@ -123,13 +125,13 @@ class FastEncoder:
 
 
 class InferenceModel(nn.Module):
-    """A model that only predicts: the weights of its encoder and a head, without modules of theirs.
+    """A model that only predicts: an encoder's weights and a head, which are not modules.
 
     Args:
         config: attributes of transformers' configuration.
-        weights: of the encoder.
+        weights: weights of the encoder.
         head: turns states, (..., hidden size), into logits.
-        pooled: whether the head reads the first token's state alone.
+        pooled: whether the head reads only the first token's state.
         max_tokens: longest input, special tokens included.
     """
 
@@ -146,9 +148,9 @@ class InferenceModel(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor,
                 token_type_ids: Tensor | None = None) -> SimpleNamespace:
-        """Compute `logits`: (batch, tokens, labels), or (batch, labels) where they are pooled.
+        """Compute `logits`: (batch, tokens, labels), or (batch, labels) if the head is pooled.
 
-        On a CPU some inputs run at a time, without the padding that they do not need.
+        On a CPU the batch runs in chunks, without padding that a chunk does not need.
         """
         encoder, (count, tokens) = FastEncoder(self.weights), input_ids.shape
         size = max(1, _TOKENS_ON_CPU // tokens) if input_ids.device.type == "cpu" else count
@@ -175,15 +177,15 @@ def make_encoder(model: PreTrainedModel | InferenceModel,
                  precision: torch.dtype | None = None) -> Encoder:
     """Make the fastest encoder of a model that agrees with transformers on random sequences.
 
-    BERT, RoBERTa, XLM-R, CamemBERT, Megatron-BERT and ModernBERT have a fast one; other families,
-    and variants that differ, are run by transformers; an `InferenceModel` always has a fast one. To
-    keep one copy of the weights in memory, those of query, key and value become views of one
+    BERT, RoBERTa, XLM-R, CamemBERT, Megatron-BERT and ModernBERT have a fast encoder. transformers
+    runs other families and variants that differ. An `InferenceModel` always has a fast encoder. To
+    keep one copy of the weights in memory, the weights of query, key and value become views of one
     matrix: do not move, train or save the model afterwards.
 
     Args:
         model: a masked language model in evaluation mode, on its device.
-        precision: of the autocast that it will run under, so that matrices are cast once instead
-            of once a batch; None for float32.
+        precision: precision of the autocast that it will run under, so that matrices are cast once
+            instead of once per batch; None for float32.
     """
     weights = weights_of(model)
     if not isinstance(model, InferenceModel) and (
@@ -194,7 +196,7 @@ def make_encoder(model: PreTrainedModel | InferenceModel,
 
 
 def weights_of(model: PreTrainedModel | InferenceModel) -> EncoderWeights | None:
-    """Find the weights of a model's encoder; None where the code here cannot run it."""
+    """Return the weights of a model's encoder; None if this module cannot run it."""
     if isinstance(model, InferenceModel):
         return model.weights
     return extract_weights(dict(model.base_model.named_parameters()), model.config)
@@ -205,7 +207,7 @@ def run_layer(layer: EncoderLayer, states: Tensor, cos_sin: CosSin | None,
     """Run a layer over all tokens; overwrites the states.
 
     Args:
-        layer: of any family.
+        layer: a layer of any family.
         states: (sequences, tokens, hidden size).
         cos_sin: cosines and sines of the rotary position embedding, if any.
         mask: (sequences, 1, 1, tokens) bool, False on padding; None without any.
@@ -230,21 +232,21 @@ def run_layer(layer: EncoderLayer, states: Tensor, cos_sin: CosSin | None,
 
 def run_layer_at(layer: EncoderLayer, states: Tensor, cos_sin: CosSin | None, sequences: Tensor,
                  positions: Tensor, padding_mask: Tensor | None = None) -> Tensor:
-    """Run a layer at some of the tokens; keys and values come from all.
+    """Run a layer at some of the tokens, with keys and values from all tokens.
 
     Args:
         layer: usually the last one.
         states: (sequences, tokens, hidden size).
         cos_sin: cosines and sines of the rotary position embedding, if any.
         sequences, positions: (queries,) int64, sequences ascending.
-        padding_mask: (sequences, 1, 1, tokens) bool, False on padding; None without any.
+        padding_mask: (sequences, 1, 1, tokens) bool, False on padding; None without padding.
 
     Returns:
         (queries, hidden size).
     """
     count, tokens, width = states.shape
     counts = torch.bincount(sequences, minlength=count)
-    # Attention takes as many queries from each sequence: their numbers among these.
+    # Attention needs the same number of queries from each sequence; number them within each.
     most = int(counts.max())
     numbers = torch.arange(len(sequences), device=sequences.device) \
         - (counts.cumsum(0) - counts)[sequences]
@@ -276,7 +278,7 @@ def run_layer_at(layer: EncoderLayer, states: Tensor, cos_sin: CosSin | None, se
 
 
 def _finish_layer(layer: EncoderLayer, states: Tensor, attention: Tensor) -> Tensor:
-    """Add both parts to the residual stream, in place: float32 stays under autocast."""
+    """Add both parts to the residual stream, in place: it stays in float32 under autocast."""
     states += functional.linear(attention, *layer.attention_output)
     states = layer.attention_post_norm(states)
     hidden = functional.linear(layer.feed_forward_pre_norm(states), *layer.intermediate)
@@ -316,7 +318,7 @@ def _agrees(encoder: Encoder, model: PreTrainedModel) -> bool:
     for tokens in (min(max_tokens(model), tokens) for tokens in (5, window + 12)):
         ids = torch.randint(model.config.vocab_size, (_CHECKED_SEQUENCES, tokens),
                             generator=torch.Generator().manual_seed(0))
-        if padding is not None:  # may be in a text, and RoBERTa does not count it
+        if padding is not None:  # may occur in a text, and RoBERTa does not count it
             ids[0, 1] = padding
         ids = ids.to(model.device)
         positions = (7 * torch.arange(len(sequences)) + tokens - 1) % tokens
@@ -325,7 +327,7 @@ def _agrees(encoder: Encoder, model: PreTrainedModel) -> bool:
                 states, expected = (each.states_at(ids, sequences, positions).float()
                                     for each in (encoder, TransformersEncoder(model)))
         except RuntimeError:
-            # A variant whose tensors have other shapes.
+            # The model is a variant whose tensors have other shapes.
             return False
         # Comparisons with NaN are False, so NaN does not agree.
         errors = (states - expected).norm(dim=-1)

@@ -1,4 +1,4 @@
-"""Hardware of this machine (device, memory, peak rates, power), and operations of training."""
+"""Hardware of this machine (device, memory, peak rates, power), and operations per token."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
 _JOULES_PER_KWH = 3.6e6
-# The allocator's settings, by the names of torch 2.9 and newer, and by the older ones.
+# Names of the allocator's settings: in torch 2.9 and newer, and older names.
 _ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
 _KNOWN_MODEL_TYPES = frozenset({"bert", "camembert", "megatron-bert", "modernbert", "roberta",
                                 "xlm-roberta", "xlm-roberta-xl"})
@@ -28,16 +28,16 @@ _KNOWN_MODEL_TYPES = frozenset({"bert", "camembert", "megatron-bert", "modernber
 
 @dataclass(frozen=True)
 class Hardware:
-    """Device that computes, with its memory.
+    """Device that runs the computation, with its memory.
 
     Args:
         kind: torch's device type: cpu, cuda or mps.
-        name: of the product.
-        count: GPUs that this process may use, or processor cores.
-        memory_bytes: of one GPU, or of the machine as far as this process may use it.
-        bf16: whether there are instructions for bfloat16 products; without them bf16 is slower
+        name: name of the product.
+        count: number of GPUs that this process may use, or of processor cores.
+        memory_bytes: memory of one GPU, or memory of the machine that this process may use.
+        bf16: whether the device has instructions for bfloat16 products; without them bf16 is slower
             than float32.
-        watts: power limit of one GPU's board; None where it is not known.
+        watts: power limit of one GPU's board; None if unknown.
     """
 
     kind: str
@@ -49,12 +49,13 @@ class Hardware:
 
 
 def prepare_cuda(deterministic: bool = False) -> None:
-    """Set what CUDA reads from the environment as it starts; values of the user stay.
+    """Set environment variables that CUDA reads when it starts; the user's values stay.
 
-    Segments of memory that grow leave fewer fragments where each batch has another shape.
+    Expandable segments of memory leave fewer fragments if each batch has a different shape.
 
     Args:
-        deterministic: have cuBLAS keep a workspace to each stream, so that it adds in one order.
+        deterministic: let cuBLAS keep one workspace per stream, so that it always adds in the same
+            order.
     """
     if torch.version.cuda is not None and not any(map(os.environ.get, _ALLOCATOR_VARIABLES)):
         os.environ[_ALLOCATOR_VARIABLES[0]] = "expandable_segments:True"
@@ -63,14 +64,14 @@ def prepare_cuda(deterministic: bool = False) -> None:
 
 
 def resolve_device(name: str, role: str = "device") -> str:
-    """Choose the device to compute on; under a launcher each process takes a GPU of its own.
+    """Choose the device to compute on; under a launcher each process uses its own GPU.
 
     Args:
-        name: auto (a GPU if there is one) or a device as torch spells it: cpu, cuda, cuda:1.
+        name: auto (a GPU if there is one) or torch's name of a device: cpu, cuda, cuda:1.
         role: the setting that names it.
 
     Raises:
-        BmtoolsError: torch cannot compute there.
+        BmtoolsError: torch cannot compute on this device.
     """
     check_device(name, role)
     prepare_cuda()
@@ -108,12 +109,13 @@ def describe_hardware(kind: str = "cpu") -> Hardware:
 
 def model_flop_utilisation(flops_per_second: float, device: Hardware,
                            precision: str) -> float | None:
-    """Return the share of a GPU's peak that a run uses; None where the peak is not known.
+    """Return the share of a GPU's peak that a run uses; None if the peak is unknown.
 
     Source: Chowdhery et al. 2022 (PaLM), section 4.1.
 
     Args:
-        flops_per_second: of the model, on one GPU; see `training_flops_per_token`.
+        flops_per_second: the model's operations per second on one GPU; see
+            `training_flops_per_token`.
         device: from `describe_hardware`.
         precision: no (float32), tf32, bf16 or fp16.
     """
@@ -125,12 +127,12 @@ def model_flop_utilisation(flops_per_second: float, device: Hardware,
 
 
 def most_energy_kwh(device: Hardware, seconds: float) -> float | None:
-    """Bound the energy of all GPUs of this machine by the power limit of their boards.
+    """Return an upper bound of the energy of this machine's GPUs, from their power limits.
 
-    The rest of the machine and its cooling come on top.
+    The energy of the rest of the machine and of its cooling is not included.
 
     Returns:
-        kilowatt-hours; None where the power of a board is not known.
+        kilowatt-hours; None if the power limit is unknown.
     """
     return None if device.watts is None else device.watts * device.count * seconds / _JOULES_PER_KWH
 
@@ -139,26 +141,26 @@ def training_flops_per_token(config: PretrainedConfig, max_length: int, mask_rat
                              windowed: bool = True) -> float | None:
     """Count the operations of training on one token, forward and backward.
 
-    Matrix products count, an addition and a multiplication as two operations; element-wise
-    operations do not, and neither do recomputed activations. The head counts for the share of
-    tokens that are masked.
+    Matrix products are counted, with an addition and a multiplication as two operations.
+    Element-wise operations and recomputed activations are not counted. The head is counted for the
+    share of tokens that are masked.
 
-    Source: Chowdhery et al. 2022 (PaLM), appendix B, for what counts.
+    Source of this definition: Chowdhery et al. 2022 (PaLM), appendix B.
 
     Args:
-        config: of the model.
-        max_length: tokens of a sequence, special tokens included.
+        config: the model's configuration.
+        max_length: tokens in a sequence, with special tokens.
         mask_rate: share of tokens that are masked, 0 to 1.
-        windowed: count attention scores inside ModernBERT's windows only; kernels without windows
-            compute the others too.
+        windowed: count attention scores only inside ModernBERT's windows; kernels without windows
+            also compute the other scores.
 
     Returns:
-        operations a token; None for an unknown architecture.
+        operations per token; None for an unknown architecture.
     """
     if config.model_type not in _KNOWN_MODEL_TYPES:
         return None
     model = build_model(config, "meta")
-    # Multiplications a token of linear layers: in the encoder, and in all.
+    # Multiplications per token in linear layers: of the encoder, and of the model.
     body, total = (sum(layer.in_features * layer.out_features for layer in module.modules()
                        if isinstance(layer, nn.Linear)) for module in (model.base_model, model))
     kinds = getattr(config, "layer_types", None) or ["full_attention"] * config.num_hidden_layers
@@ -169,7 +171,8 @@ def training_flops_per_token(config: PretrainedConfig, max_length: int, mask_rat
             reach = min(reach, config.sliding_window)
         pairs += max_length * (2 * reach + 1) - reach * (reach + 1)
     scores = pairs / max_length
-    # A score and its share in the sum of values take a multiplication each for every channel.
+    # Per channel, a score needs one multiplication, and its share in the sum of values another.
     attention = 2 * scores * config.hidden_size
-    # Two operations a multiplication; gradients of inputs and of weights take a product each.
+    # Each multiplication counts as two operations. The gradients of inputs and of weights need one
+    # product each.
     return 6.0 * (body + attention + mask_rate * (total - body))

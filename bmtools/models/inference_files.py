@@ -1,8 +1,8 @@
-"""Models read for inference from `config.json` and safetensors alone.
+"""Models for inference, read from `config.json` and safetensors without transformers.
 
 Importing transformers takes longer than scoring a short text, so BERT, RoBERTa, XLM-R, CamemBERT,
-Megatron-BERT and ModernBERT are read without it; other families, and files in older forms, are left
-to it.
+Megatron-BERT and ModernBERT are read without it. transformers reads other families and older file
+formats.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from bmtools.models.fast_encoder import InferenceModel
 from bmtools.models.model_files import WEIGHTS, read_config
 from bmtools.records import JsonMapping
 
-# What transformers' configurations say where a file says nothing.
+# Defaults that transformers uses for keys missing from config.json.
 _BERT_DEFAULTS = {"hidden_act": "gelu", "layer_norm_eps": 1e-12, "tie_word_embeddings": True,
                   "pad_token_id": 0, "type_vocab_size": 2}
 _ROBERTA_DEFAULTS = {**_BERT_DEFAULTS, "pad_token_id": 1}
@@ -49,16 +49,16 @@ _MASKED_LM, _POOLED = "AutoModelForMaskedLM", "AutoModelForSequenceClassificatio
 
 
 def read_inference_model(directory: Path, device: str, model_class: str) -> InferenceModel | None:
-    """Read a model from its files; None where transformers has to.
+    """Read a model from its files; None if only transformers can read it.
 
     Args:
         directory: a checkpoint.
-        device: where the model will run.
+        device: device that the model will run on.
         model_class: transformers' auto class: AutoModelForMaskedLM, -ForTokenClassification,
             -ForSequenceClassification or -ForQuestionAnswering.
 
     Raises:
-        CheckpointError: weights that are not finite.
+        CheckpointError: weights are not finite.
     """
     try:
         config = read_model_config(directory)
@@ -85,28 +85,29 @@ def read_inference_model(directory: Path, device: str, model_class: str) -> Infe
                 return None
     except CheckpointError:
         raise
-    except Exception:  # of any kind, at damaged files
-        return None  # transformers says what is wrong, or reads it all the same
+    except Exception:  # damaged files raise errors of any kind
+        return None  # transformers reads it or explains the fault
     config.vocab_size = len(weights.embed.tokens)
     return InferenceModel(config, weights, head, model_class == _POOLED, longest)
 
 
 def require_finite(directory: Path, state: Mapping[str, Tensor]) -> None:
-    """Refuse weights that are not finite: all comparisons with NaN are false, so scores of them
-    can look perfect. Those above 1e19, whose squares float32 cannot hold, come of damage too.
+    """Reject weights that are not finite. All comparisons with NaN are false, so a model with NaN
+    can get perfect scores. Weights above 1e19, whose squares overflow float32, are also a sign of
+    damage.
 
     Raises:
-        CheckpointError: names the first such weight.
+        CheckpointError: there is such a weight; the message names the first one.
     """
     for name, weight in state.items():
-        if not torch.linalg.vector_norm(weight.float()).isfinite():  # nor where squares overflow
+        if not torch.linalg.vector_norm(weight.float()).isfinite():  # also not if squares overflow
             raise CheckpointError(f"{directory}: weights of {name} are not finite, or too large "
                                   "to square; train the model again from a checkpoint before this "
                                   "one")
 
 
 def read_model_config(directory: Path) -> SimpleNamespace | None:
-    """Read the configuration of a family that needs no transformers; None for others."""
+    """Read the configuration of a family that can be read here; None for other families."""
     content = read_config(directory)
     family = content.get("model_type", "")
     if family not in _DEFAULTS:
@@ -133,7 +134,7 @@ def _read_head(model_class: str, state: Mapping[str, Tensor], config: Any,
     """Read the head of an auto class of transformers.
 
     Raises:
-        KeyError: a head that is not known here.
+        KeyError: the head is not supported here.
     """
     family = config.model_type if config.model_type in _PREFIXES else "roberta"
     pooled, steps = model_class == _POOLED, list[TensorMap]()
@@ -170,13 +171,13 @@ def _read_head(model_class: str, state: Mapping[str, Tensor], config: Any,
 
 
 def _decoder(state: Mapping[str, Tensor], config: Any, tokens: Tensor, prefix: str) -> TensorMap:
-    """Read the output table of a masked language model, which may be that of its input."""
+    """Read the output matrix of a masked language model, which may be its input embeddings."""
     matrix = state.get(f"{prefix}decoder.weight")
     if matrix is None and config.tie_word_embeddings:
         matrix = tokens
     elif matrix is None or (config.tie_word_embeddings and not torch.equal(matrix, tokens)):
         raise KeyError("decoder")
-    # Where the table is not tied, neither are the biases, and only the decoder's is used.
+    # If the matrix is not tied, the biases are not tied either, and only the decoder's is used.
     names = (f"{prefix}bias", f"{prefix}decoder.bias")[::1 if config.tie_word_embeddings else -1]
     offsets = next((state[name] for name in names if name in state), None)
     if offsets is None and getattr(config, "decoder_bias", True):

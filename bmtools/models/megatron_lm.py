@@ -1,7 +1,7 @@
-"""Checkpoints of BERT as Megatron-LM writes them, in the names of transformers.
+"""Reader of Megatron-LM's checkpoints of BERT, which uses the names of transformers.
 
-Source: Megatron-LM's checkpointing.py, whose versions 0, 1 and 2 order the rows of query, key and
-value in three ways; transformers had a script for the same until its version 5.
+Source: Megatron-LM's checkpointing.py. Its versions 0, 1 and 2 order the rows of query, key and
+value in three ways. transformers had a script for this until its version 5.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OUTSIDE = {
     "lm_head.dense": "cls.predictions.transform.dense",
     "lm_head.layernorm": "cls.predictions.transform.LayerNorm",
     "lm_head": "cls.predictions", "binary_head": "cls.seq_relationship"}
-_EPSILON = 1e-5  # of Megatron-LM's layer norms where no arguments say otherwise
+_EPSILON = 1e-5  # Megatron-LM's default for layer norms
 _ROWS = "bert.embeddings.{}_embeddings.weight"
 _INNER = "bert.encoder.layer.0.intermediate.dense.bias"
 
@@ -44,16 +44,16 @@ _INNER = "bert.encoder.layer.0.intermediate.dense.bias"
 def read_megatron(path: Path) -> tuple[MegatronBertConfig, dict[str, Tensor]]:
     """Read the configuration and the weights of a checkpoint, in float32.
 
-    Sizes are those of the weights. The number of heads, the activation, dropout and epsilon are
-    those of the arguments that Megatron-LM keeps; without these, heads of 64 as in all its
-    published models. Its head has the exact GELU where the layers have the fused one, which is
-    approximated; here both are approximated then.
+    Sizes are read from the weights. The number of heads, the activation, dropout and epsilon are
+    read from the arguments that Megatron-LM saves. If there are none, heads have size 64, as in all
+    its published models. If its layers use the fused GELU, which is approximated, its head uses the
+    exact GELU; here both are approximated.
 
     Args:
         path: `model_optim_rng.pt`.
 
     Raises:
-        CheckpointError: a file that cannot be read, or no BERT.
+        CheckpointError: the file cannot be read or does not contain a BERT.
     """
     content = read_pickle(path)
     model = content.get("model") if isinstance(content, Mapping) else None
@@ -80,7 +80,7 @@ def read_megatron(path: Path) -> tuple[MegatronBertConfig, dict[str, Tensor]]:
 
 
 def _flat(content: JsonMapping, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
-    """Yield tensors by the names of all dictionaries that they are in."""
+    """Yield tensors with the joined keys of the nested dictionaries."""
     for key, value in content.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{key}.")
@@ -91,7 +91,7 @@ def _flat(content: JsonMapping, prefix: str = "") -> Iterator[tuple[str, Tensor]
 
 def _translated(path: Path, name: str, weight: Tensor, heads: int,
                 version: float) -> Iterator[tuple[str, Tensor]]:
-    """Yield a weight, or the three that it consists of, by transformers' names."""
+    """Yield a weight, or the three weights that it consists of, by transformers' names."""
     found = _LAYER.fullmatch(name.removeprefix("language_model.encoder."))
     if found is None:
         module, _, kind = name.rpartition(".")
@@ -116,8 +116,8 @@ def _translated(path: Path, name: str, weight: Tensor, heads: int,
 def _split(weight: Tensor, heads: int, version: float) -> Tensor:
     """Separate query, key and value: (3, heads x size, ...).
 
-    Version 0 has rows in the order of (3, heads, size), 1 of (heads, size, 3), and those from 2 on
-    of (heads, 3, size).
+    Version 0 orders rows as (3, heads, size), version 1 as (heads, size, 3), and versions from 2 on
+    as (heads, 3, size).
     """
     rest = weight.shape[1:]
     if version >= 2:

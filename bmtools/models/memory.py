@@ -1,4 +1,4 @@
-"""Memory: bytes of live tensors and of a process; glibc's reuse of freed memory."""
+"""Memory: bytes of live tensors, bytes of a process, and glibc's reuse of freed memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 
 
 class MemoryTracker(TorchDispatchMode):
-    """Peak bytes of live tensors created inside this context, as `peak`."""
+    """Context that measures the peak bytes of live tensors created inside it, as `peak`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ def _storages(tree: Any) -> list[UntypedStorage]:
 
 
 def resident_bytes() -> int:
-    """Return the resident memory of this process; where that is not known, its peak so far."""
+    """Return the resident memory of this process, or its peak so far if that is unknown."""
     return _process_bytes("VmRSS:")
 
 
@@ -70,18 +70,19 @@ def _process_bytes(key: str) -> int:
 
 
 def keep_freed_memory(keep: bool = True) -> bool:
-    """Have glibc keep freed memory for the next allocation, or return large blocks at once.
+    """Let glibc keep freed memory for the next allocation, or return large blocks at once.
 
-    By default it returns blocks of 32 MB and more to the system, which then clears their pages
-    anew: a tenth to a fifth of a training step of a small model. Keeping them costs fragmentation,
-    which `HeapTrimmer` reduces. Smaller blocks are kept by default, which loses up to as much again
-    to fragmentation as sequences change their lengths; returning them costs up to a fifth more
-    processor time.
+    By default glibc returns blocks of 32 MB and more to the system, which clears their pages again.
+    This takes a tenth to a fifth of a training step of a small model. Keeping the blocks causes
+    fragmentation, which `HeapTrimmer` reduces. By default glibc keeps smaller blocks. Because the
+    lengths of sequences vary, fragmentation can then double the memory. Returning the smaller
+    blocks costs up to a fifth more processor time.
 
     Returns:
-        whether the C library is glibc and has accepted.
+        whether the C library is glibc and accepted the change.
     """
-    # The largest threshold that it accepts, and none; or 1 MiB for both.
+    # To keep memory: the largest mmap threshold that glibc accepts, and no trimming. To return it:
+    # 1 MiB for both.
     mmap_bytes, trim_bytes = (2**31 - 1, -1) if keep else (2**20, 2**20)
     return _call_libc("mallopt", _MMAP_THRESHOLD, mmap_bytes) \
         and _call_libc("mallopt", _TRIM_THRESHOLD, trim_bytes)
@@ -96,20 +97,20 @@ def _call_libc(name: str, *arguments: int) -> bool:
 
 @dataclass
 class HeapTrimmer:
-    """Fragments of freed memory, returned to the system every few seconds.
+    """Trimmer that returns fragments of freed memory to the system every few seconds.
 
-    Batches of ever other shapes leave fragments that fit no later allocation and grow to more than
-    the memory in use. Trimming takes some hundredths of a second.
+    Batches whose shapes vary leave fragments that do not fit later allocations. The fragments grow
+    to more than the memory in use. Trimming takes some hundredths of a second.
 
     Args:
-        seconds: between two times.
+        seconds: time between two trims.
     """
 
     seconds: float = 10.0
     _last: float = field(default_factory=time.monotonic)
 
     def trim(self) -> bool:
-        """Return fragments to the system if it is time; tell whether some were returned."""
+        """Return fragments to the system if it is time; return whether any were returned."""
         now = time.monotonic()
         if now - self._last < self.seconds:
             return False

@@ -1,4 +1,4 @@
-"""The mean of checkpoints' weights: seeds, folds or stages of one run as one model."""
+"""Mean of checkpoints' weights, to merge seeds, folds or stages of one run into one model."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ from bmtools.status import set_status
 from bmtools.vocab.loading import load_tokenizer
 from bmtools.vocab.tokenizer import fingerprint, require_same_vocabulary, save_tokenizer
 
-# Keys of config.json that say where a model was, not what it is.
+# Keys of config.json that do not describe the model itself.
 _UNIMPORTANT = frozenset({"_name_or_path", "dtype", "torch_dtype", "transformers_version"})
-# Settings of tasks that change what a model predicts, or what its predictions mean.
+# Settings of tasks that change a model's predictions or their meaning.
 TASK_SETTINGS = (
     "task", "types", "merge_types", "overlapping", "scheme", "tags", "label_pieces", "head",
     "head_layers", "head_size", "crf", "negative", "max_length", "stride", "max_answer_tokens",
     "whole_words", "top_k", "no_answer", "head_types", "tail_types", "directed", "within",
     "no_relation_label", "entities", "placeholders", "markers", "pooling")
-# Thresholds, of which each model may have chosen its own: merged as weights are.
+# Thresholds, which each model may have chosen itself; they are merged like weights.
 THRESHOLDS = ("threshold", "null_score_diff_threshold")
 
 
 def merge(models: Sequence[str | PathLike[str]], output: str | PathLike[str], *,
           overwrite: bool = False, step: Step | None = None) -> JsonObject:
-    """Write a checkpoint whose weights are the means of those of others, in float32.
+    """Write a checkpoint whose weights are the means of the models' weights, in float32.
 
-    Its tokenizer, labels and settings are theirs, and its thresholds the means of theirs; a task's
-    model can `predict`.
+    The tokenizer, labels and settings are copied from the models, and thresholds are averaged.
+    `predict` can use the result if the models were fine-tuned on a task.
 
     Source: Wortsman et al. 2022 (Model soups), section 2, uniform soup.
 
@@ -58,14 +58,14 @@ def merge(models: Sequence[str | PathLike[str]], output: str | PathLike[str], *,
             of their task.
         output: directory to write.
         overwrite: replace the content of the output directory.
-        step: the command, if one runs.
+        step: the running command, if any.
 
     Returns:
         `checkpoint`, and the number of `models` and of `weights`.
 
     Raises:
-        ValueError: fewer than two models.
-        CheckpointError: models that do not fit, or weights that are not finite.
+        ValueError: there are fewer than two models. CheckpointError: the models do not fit each
+            other, or weights are not finite.
     """
     paths = [Path(model) for model in models]
     require(len(paths) > 1, "models", len(paths), "2 or more")
@@ -101,25 +101,25 @@ def merge(models: Sequence[str | PathLike[str]], output: str | PathLike[str], *,
 
 
 def _require_same_model(path: Path, first: Path) -> None:
-    """Refuse a model that differs from the first in its configuration or the names of weights."""
+    """Reject a model that differs from the first in its configuration or the names of weights."""
     found, expected = read_config(path), read_config(first)
     for key in sorted((found.keys() | expected.keys()) - _UNIMPORTANT):
         if found.get(key) != expected.get(key):
-            raise CheckpointError(f"{path}: found {key} {found.get(key)!r}, expected that of "
-                                  f"{first}, {expected.get(key)!r}")
+            raise CheckpointError(f"{path}: found {key} {found.get(key)!r}, expected "
+                                  f"{expected.get(key)!r}, as in {first}; give equal models")
     own, others = (read_manifest(one).get("settings", {}) for one in (path, first))
     for key in TASK_SETTINGS:
         if own.get(key) != others.get(key):
             raise CheckpointError(f"{path}: found a model fine-tuned with {key} {own.get(key)!r}, "
-                                  f"expected {others.get(key)!r}, as {first}; train both with one "
-                                  "setting")
+                                  f"expected {others.get(key)!r}, as in {first}; train both with "
+                                  "the same setting")
     if differing := sorted(weight_names(path) ^ weight_names(first)):
-        raise CheckpointError(f"{path}: found that only one of it and {first} has the weights "
-                              f"{differing[0]}, expected the same ones")
+        raise CheckpointError(f"{path}: found weights {differing[0]} only in this model or only in "
+                              f"{first}, expected the same weights in both")
 
 
 def _means(paths: Sequence[Path]) -> Iterator[tuple[str, Tensor]]:
-    """Yield the mean of each weight; only means and one weight of each model are in memory."""
+    """Yield the mean of each weight; only one weight of each model is in memory at a time."""
     models = [stored_tensors(path) for path in paths]
     names = sorted(models[0])
     for number, name in enumerate(names, 1):

@@ -19,17 +19,17 @@ from bmtools.records import JsonObject
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-# Logits in memory at a time, in numbers. A CPU allocates larger tensors anew from the system each
-# time; a GPU wants larger chunks to be busy.
+# Number of logits in memory at a time. For larger tensors, a CPU allocates new memory from the
+# system each time. A GPU needs larger chunks to be busy.
 _LOGITS_ON_CPU = 2**25
 _LOGITS_ON_GPU = 2**27
-# Modules of heads, in order, by the names that transformers gives them.
+# Modules of heads, in order, by their names in transformers.
 _HEADS = (("cls",), ("lm_head",), ("head", "decoder"), ("predictions",),
           ("generator_predictions", "generator_lm_head"),
           ("vocab_transform", "activation", "vocab_layer_norm", "vocab_projector"))
 
 ChunkLoss = Callable[[Tensor, slice], tuple[Tensor, Tensor | int]]
-"""Computes a loss and a count of some rows of states, which are given with their place."""
+"""Computes a loss and a count for some rows of states, from the rows and their slice."""
 
 
 def encode(model: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor,
@@ -40,17 +40,17 @@ def encode(model: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor,
     Args:
         input_ids: (batch, tokens) int64.
         attention_mask: (batch, tokens) bool; False on padding.
-        causal: let each position see only itself and those before it.
-        token_type_ids: (batch, tokens) int64, 0 in the first segment and 1 in the second; None
-            for a single one.
-        inputs_embeds: (batch, tokens, hidden size) embeddings used in place of the model's own,
-            which `model.get_input_embeddings()(input_ids)` gives.
+        causal: let each position see only itself and earlier positions.
+        token_type_ids: (batch, tokens) int64, 0 in the first segment and 1 in the second; None for
+            a single segment.
+        inputs_embeds: (batch, tokens, hidden size) embeddings used instead of the model's
+            embeddings, `model.get_input_embeddings()(input_ids)`.
 
     Returns:
         last-layer states, (batch, tokens, hidden size).
 
     Raises:
-        CheckpointError: token types for a model without segment embeddings.
+        CheckpointError: there are token types, but the model has no segment embeddings.
     """
     inputs: JsonObject = {"attention_mask": _causal_mask(model, attention_mask) if causal
                           else attention_mask.long()}
@@ -63,7 +63,8 @@ def encode(model: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor,
         inputs["inputs_embeds"] = inputs_embeds
         positions = position_embeddings(model)
         if positions is not None and positions.padding_idx is not None:
-            # As RoBERTa numbers ids; from embeddings alone it would count padding.
+            # Number positions as RoBERTa does from ids. From embeddings it would also count
+            # padding.
             inputs["position_ids"] = attention_mask.cumsum(dim=1) * attention_mask \
                 + positions.padding_idx
     states: Tensor = model.base_model(**inputs).last_hidden_state
@@ -71,10 +72,10 @@ def encode(model: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor,
 
 
 def require_segments(model: PreTrainedModel) -> None:
-    """Refuse a model without segment embeddings.
+    """Reject a model without segment embeddings.
 
     Raises:
-        CheckpointError: see above.
+        CheckpointError: the model has no segment embeddings.
     """
     if not has_segment_embeddings(model):
         raise CheckpointError(f"{type(model).__name__}: has no segment embeddings, expected a BERT "
@@ -82,9 +83,9 @@ def require_segments(model: PreTrainedModel) -> None:
 
 
 def _causal_mask(model: PreTrainedModel, attention_mask: Tensor) -> Any:
-    """Make the (batch, 1, tokens, tokens) mask; ModernBERT wants one for each kind of layer.
+    """Make the (batch, 1, tokens, tokens) mask; for ModernBERT, one for each kind of layer.
 
-    Eager attention adds its mask to the scores, so a boolean one would mask nothing.
+    Eager attention adds its mask to the scores, so a boolean mask would not mask anything.
     """
     tokens = attention_mask.shape[1]
     causal = torch.ones(tokens, tokens, dtype=torch.bool, device=attention_mask.device).tril()
@@ -102,7 +103,7 @@ def lm_head(model: PreTrainedModel) -> nn.Module:
     """Find the head that turns states into logits, (..., hidden size) to (..., vocabulary).
 
     Raises:
-        CheckpointError: an architecture whose head is built in a way not known here.
+        CheckpointError: the structure of this architecture's head is not supported.
     """
     modules = dict(model.named_children())
     if "lm_predictions" in modules:
@@ -115,7 +116,7 @@ def lm_head(model: PreTrainedModel) -> nn.Module:
 
 
 class _EmbeddingHead(nn.Module):
-    """DeBERTa's own head, which gets the input embeddings with the states."""
+    """DeBERTa's head, which also receives the input embeddings."""
 
     def __init__(self, head: nn.Module, embeddings: nn.Module) -> None:
         super().__init__()
@@ -134,7 +135,7 @@ def wide(values: Tensor) -> Tensor:
 
 def chunks_of_logits(model: PreTrainedModel, states: Tensor,
                      chunk_size: int | None = None) -> list[slice]:
-    """Divide positions into chunks whose logits are computed at a time; see `masked_lm_loss`."""
+    """Divide positions into chunks whose logits are computed together; see `masked_lm_loss`."""
     kind = states.device.type
     if chunk_size is None:
         numbers = _LOGITS_ON_CPU if kind == "cpu" else _LOGITS_ON_GPU
@@ -155,16 +156,16 @@ def masked_lm_loss(model: PreTrainedModel, states: Tensor, labels: Tensor,
     """Sum the cross-entropy of the head's predictions, in nats, and count correct ones.
 
     From twice `chunk_size` positions on, logits are computed and differentiated chunk by chunk, so
-    that they take the memory of one chunk; fewer are not worth the second copy of the head's
-    gradients. The sum differs from that of one chunk by rounding alone. Under fp16 all logits are
-    computed at once: the gradient scaler has to reach their gradients, which are taken here before
-    the scale is known.
+    that they need the memory of one chunk. Fewer positions are not worth the second copy of the
+    head's gradients. The sum differs only by rounding from a sum in one chunk. Under fp16 all
+    logits are computed at once, because chunks compute gradients before the scale of the gradient
+    scaler is known.
 
     Args:
         model: a masked language model.
         states: (masked positions, hidden size) last-layer states.
         labels: (masked positions,) int64.
-        chunk_size: positions at a time; None for a number that suits the device.
+        chunk_size: positions per chunk; None for a number that suits the device.
 
     Returns:
         two scalars: the sum, at least in float32, and the count, int64, which has no gradient.
@@ -173,7 +174,7 @@ def masked_lm_loss(model: PreTrainedModel, states: Tensor, labels: Tensor,
     chunks = chunks_of_logits(model, states, chunk_size)
     if len(chunks) == 1:
         if kind == "cuda" or (kind == "cpu" and torch.is_autocast_enabled(kind)):
-            # Each new shape of a half-precision product costs a CPU some milliseconds, too.
+            # Each new shape of a half-precision product also costs a CPU some milliseconds.
             states = functional.pad(states, (0, 0, 0, -len(states) % SHAPE_MULTIPLE))
         loss, correct = sum_cross_entropy(wide(lm_head(model)(states)), labels)
     elif torch.is_grad_enabled():
@@ -191,7 +192,8 @@ def sum_cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Sum the cross-entropy of logits, in nats, and count correct ones; logits are overwritten.
 
     Args:
-        logits: (positions, vocabulary), at least float32; positions past the labels do not count.
+        logits: (positions, vocabulary), at least float32; positions after the last label are
+            ignored.
         labels: (labelled positions,) int64.
     """
     loss, correct = _SummedLoss.apply(logits, labels)
@@ -201,13 +203,13 @@ def sum_cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 class _SummedLoss(torch.autograd.Function):
     """Summed cross-entropy, and the number of labels that have the highest logit.
 
-    Logits are overwritten by their own gradient. On a CPU, log_softmax and its backward pass take
-    six times as long, mostly to allocate memory.
+    Logits are overwritten by their gradient. On a CPU, log_softmax and its backward pass take six
+    times as long, mostly to allocate memory.
     """
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute both of (positions, vocabulary) float32 logits; those past the labels are 0."""
+        """Compute both from (positions, vocabulary) float32 logits; set unlabelled rows to 0."""
         probabilities, labels = logits[:len(labels)], labels[:, None]
         highest = probabilities.amax(dim=-1)
         label_logits = probabilities.gather(1, labels)[:, 0]
@@ -226,7 +228,7 @@ class _SummedLoss(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor, _: object) -> tuple[Tensor, None]:
-        """Scale the saved gradient, in place: torch refuses a second backward pass."""
+        """Scale the saved gradient, in place: torch forbids a second backward pass."""
         gradient, = ctx.saved_tensors
         return gradient.mul_(upstream), None
 
@@ -236,10 +238,10 @@ def sum_by_chunks(compute: ChunkLoss, chunks: Iterable[slice], states: Tensor,
     """Add up losses and counts of chunks, in the memory of one chunk and of its gradients.
 
     Args:
-        compute: of the rows of a chunk.
-        chunks: of rows; those in none get no gradient.
+        compute: computes the loss and the count of the rows in a chunk.
+        chunks: slices of rows; rows outside all chunks get no gradient.
         states: (rows, ...).
-        weights: that `compute` uses, to be trained.
+        weights: trained weights that `compute` uses.
 
     Returns:
         two scalars: the sum, at least in float32, and the count, int64, which has no gradient.
@@ -257,7 +259,7 @@ class _ChunkedSum(torch.autograd.Function):
         total = torch.zeros((), device=states.device, dtype=precision)
         count = torch.zeros((), dtype=torch.int64, device=states.device)
         state_gradients = torch.zeros_like(states)
-        # In float32 also where weights are sharded and gathered in bfloat16.
+        # In float32 even if weights are sharded and gathered in bfloat16.
         weight_gradients = [torch.zeros_like(weight, dtype=precision) for weight in weights]
         for chunk in chunks:
             with torch.enable_grad():

@@ -1,4 +1,4 @@
-"""Files of models: their configuration, and weights in safetensors or as published; no torch."""
+"""Files of models: configuration, and weights in safetensors or other formats; without torch."""
 
 from __future__ import annotations
 
@@ -15,55 +15,55 @@ from bmtools.io.json_files import read_object
 from bmtools.records import JsonObject
 
 CONFIG = "config.json"
-_LFS = b"version "  # begins a file of Git LFS that stands for another
+_LFS = b"version "  # begins a pointer file of Git LFS
 WEIGHTS, BIN = "model.safetensors", "pytorch_model.bin"
 OLD_CONFIG = "bert_config.json"
-"""Name of BERT's configuration in its first years."""
+"""Name of the configuration file in the first releases of BERT."""
 _MEGATRON = "model_optim_rng.pt"
 
 
 class _Index(TypedDict):
-    """The keys of an index of several files of weights that are read here."""
+    """The keys that are read from an index of several files of weights."""
 
     weight_map: dict[str, str]
 
 
 def conversion(directory: Path) -> str:
-    """Write the command that converts a published checkpoint."""
+    """Return the command that converts a published checkpoint."""
     name = shlex.quote(str(directory))
     return f"bmtools convert {name} -o {shlex.quote(f'{directory.name}-converted')}"
 
 
 def pickled_files(directory: Path) -> list[Path]:
-    """List files of weights as torch writes them, where there are no safetensors.
+    """List pickled files of weights, if there are no safetensors.
 
     Raises:
-        CheckpointError: the index of several lists one that is not there.
+        CheckpointError: a file that the index lists is missing.
     """
     return [] if _listed(directory, WEIGHTS) else \
         _listed(directory, BIN) or sorted(directory.glob("pytorch_model-*.bin"))
 
 
 def megatron_file(directory: Path) -> Path | None:
-    """Find the weights of a checkpoint of Megatron-LM; None where there is none.
+    """Return the weights file of a Megatron-LM checkpoint, or None.
 
     Raises:
-        CheckpointError: there are several, or one is split over processes.
+        CheckpointError: there are several checkpoints, or one is split over processes.
     """
     found = sorted(path for pattern in ("", "mp_rank_*/", "*/mp_rank_*/")
                    for path in directory.glob(pattern + _MEGATRON))
     if len({path.parent.parent for path in found}) > 1:
         raise CheckpointError(f"{directory}: found {len(found)} checkpoints of Megatron-LM, "
-                              f"expected one; name its directory, as {found[-1].parent}")
+                              f"expected one; give its directory: {found[-1].parent}")
     if len(found) > 1:
         raise CheckpointError(f"{found[1].parent}: found a model that is split over "
-                              f"{len(found)} processes, expected one whole; join its parts with "
+                              f"{len(found)} processes, expected one file; join its parts with "
                               "Megatron-LM's tools/checkpoint first")
     return found[0] if found else None
 
 
 def _listed(directory: Path, name: str) -> list[Path]:
-    """List a file of weights, or those that its index names, or nothing."""
+    """List a file of weights or the files in its index; the list may be empty."""
     if (directory / name).is_file():
         return [directory / name]
     index = directory / f"{name}.index.json"
@@ -82,7 +82,7 @@ def _listed(directory: Path, name: str) -> list[Path]:
 
 
 class _Config(TypedDict, total=False):
-    """The keys of `config.json` that are read here."""
+    """The keys that are read from `config.json`."""
 
     architectures: list[str] | None
     model_type: str
@@ -96,16 +96,16 @@ class _Config(TypedDict, total=False):
 
 
 def read_config(directory: Path, name: str = CONFIG) -> JsonObject:
-    """Read a model's `config.json`, or a file like it.
+    """Read a model's `config.json`, or a similar file.
 
     Raises:
-        CheckpointError: it is no JSON object.
+        CheckpointError: it is not a JSON object.
     """
     return read_object(directory / name, _Config)
 
 
 def count_weights(directory: Path) -> int:
-    """Count a checkpoint's weights; those that are tied count once.
+    """Count a checkpoint's weights; tied weights count once.
 
     Raises:
         CheckpointError: weights are missing or damaged.
@@ -133,14 +133,14 @@ def _tensors(directory: Path) -> dict[str, tuple[str, list[int]]]:
         require_no_pointer(path)
         with reading(path, "is damaged or not a safetensors file", "download or copy it again"), \
                 safe_open(path, framework="numpy") as stream:
-            for name in stream.keys():  # noqa: SIM118, it is no mapping
+            for name in stream.keys():  # noqa: SIM118, not a mapping
                 part = stream.get_slice(name)
                 found[name] = part.get_dtype(), part.get_shape()
     return found
 
 
 def stored_tensors(directory: Path) -> dict[str, Callable[[], Any]]:
-    """Return functions that read a checkpoint's weights as tensors of torch, by their names.
+    """Return functions that read a checkpoint's weights as torch tensors, by their names.
 
     Raises:
         CheckpointError: weights are missing or damaged.
@@ -159,21 +159,21 @@ def weight_files(directory: Path) -> list[Path]:
     """List the files of a checkpoint's weights.
 
     Raises:
-        CheckpointError: there are none; names pickled ones, and how to convert them.
+        CheckpointError: there are none; the message names pickled files and their conversion.
     """
     if found := _listed(directory, WEIGHTS):
         return found
     pickled = pickled_files(directory)
     raise CheckpointError(f"{directory}: no {WEIGHTS}" + (
-        f", but {pickled[0].name}, which can run code when it is loaded; convert it without that: "
-        f"{conversion(directory)}" if pickled else ", expected a model with safetensors weights"))
+        f", but {pickled[0].name}, which can run code when it is loaded; to convert it safely, "
+        f"run: {conversion(directory)}" if pickled else ", expected safetensors weights"))
 
 
 def require_no_pointer(path: Path) -> None:
-    """Refuse a pointer file of Git LFS in place of weights.
+    """Reject a pointer file of Git LFS in place of weights.
 
     Raises:
-        CheckpointError: it is one.
+        CheckpointError: it is a pointer.
     """
     with path.open("rb") as stream:
         if stream.read(len(_LFS)) == _LFS:

@@ -1,4 +1,4 @@
-"""Head of sentence pairs: trained beside a masked language model, saved with it."""
+"""Head for sentence pairs, trained and saved together with a masked language model."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _NAMES = {f"{ours}.{kind}": f"{theirs}.{kind}" for kind in ("weight", "bias")
 class NextSentenceHead(nn.Module):
     """Classifier of the first token's state: does the second segment follow the first?
 
-    It serves next-sentence and sentence-order prediction alike, which differ in what does not.
+    It serves next-sentence and sentence-order prediction, which differ in the negative examples.
 
-    Source: Devlin et al. 2019, section 3.1, task 2; Shoeybi et al. 2020 (Megatron-LM) the same.
+    Source: Devlin et al. 2019, section 3.1, task 2; also Shoeybi et al. 2020 (Megatron-LM).
 
     Args:
-        hidden_size: of the states.
-        seed: of the new weights.
+        hidden_size: size of the states.
+        seed: seed for the new weights.
         std: standard deviation of the new weights, as in the model.
     """
 
     def __init__(self, hidden_size: int, seed: int = 0, std: float = 0.02) -> None:
         super().__init__()
-        # Without weights at first: torch would draw them from its global generator.
+        # Start without weights, because torch would sample them with its global generator.
         self.pooler = nn.utils.skip_init(nn.Linear, hidden_size, hidden_size)
         self.relationship = nn.utils.skip_init(nn.Linear, hidden_size, 2)
         rng = torch.Generator().manual_seed(seed)
@@ -53,26 +53,26 @@ class NextSentenceHead(nn.Module):
 
 
 def is_saved(config: PretrainedConfig) -> bool:
-    """Tell whether checkpoints of a model's family hold the head."""
+    """Return whether checkpoints of a model's family can contain the head."""
     return config.model_type in _FAMILIES
 
 
 def read_head(directory: Path, model: PreTrainedModel) -> NextSentenceHead | None:
-    """Read the head that a checkpoint holds beside its masked language model; None without one.
+    """Read the head that a checkpoint contains; None if it has none.
 
     Args:
-        directory: of the checkpoint.
+        directory: directory of the checkpoint.
         model: its masked language model.
 
     Raises:
-        CheckpointError: weights that do not fit the model, or are not finite.
+        CheckpointError: weights do not fit the model or are not finite.
     """
     if not is_saved(model.config) \
             or not weight_names(directory).issuperset(_NAMES.values()):
         return None
     head = NextSentenceHead(model.config.hidden_size)
     with reading(directory, "the head of next-sentence prediction cannot be read",
-                 "expected that of the model"):
+                 "expected the head of this model"):
         tensors = stored_tensors(directory)
         weights = {ours: tensors[theirs]().float() for ours, theirs in _NAMES.items()}
         head.load_state_dict(weights)
@@ -84,8 +84,9 @@ def join_head(model: PreTrainedModel, weights: Mapping[str, Tensor]) -> PreTrain
     """Join a masked language model and its head in transformers' class for pretraining.
 
     Args:
-        model: whose weights are shared; of another family than BERT it is returned as it is.
-        weights: of the head, by name; empty for none.
+        model: its weights are shared with the result; models of other families are returned
+            unchanged.
+        weights: weights of the head by name; may be empty.
     """
     if not weights or not is_saved(model.config):
         return model

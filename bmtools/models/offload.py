@@ -1,4 +1,4 @@
-"""Weights on disk while nobody computes with them, so that a run holds one copy of them."""
+"""Weights on disk while they are not in use, so that a run keeps one copy in memory."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
 
 
 class WeightsFile:
-    """Tensors in a file without a name, which goes with this process, however that ends.
+    """Tensors in an unnamed file, which is deleted when this process ends in any way.
 
     Args:
-        output: on whose disk the file is; messages name it.
+        output: path on the disk that the file is created on; messages name it.
     """
 
     def __init__(self, output: Path) -> None:
         self._output = output
         place = next(parent for parent in output.absolute().parents if parent.is_dir())
         with naming(output):
-            # Without a buffer, which `close` could not write to a full disk.
+            # Unbuffered, because `close` could not write a buffer to a full disk.
             self._file = tempfile.TemporaryFile(dir=place, buffering=0)  # noqa: SIM115
         self.close = weakref.finalize(self, self._file.close)
-        """Give the room on the disk back; as does the end of this object."""
+        """Free the space on the disk; this also happens when the object is deleted."""
 
     def save(self, tensors: Iterable[Tensor]) -> None:
-        """Write tensors in place of those before.
+        """Write tensors, replacing the previous ones.
 
         Raises:
-            WriteError: no room on the disk.
+            WriteError: the disk has no room.
         """
         with naming(self._output):
             self._file.seek(0)
@@ -50,7 +50,7 @@ class WeightsFile:
                     rest = rest[self._file.write(rest):]
 
     def load(self, tensors: Iterable[Tensor]) -> None:
-        """Read what `save` wrote into tensors of the same shapes and types."""
+        """Read the saved values into tensors of the same shapes and types."""
         self._file.seek(0)
         for tensor in tensors:
             stored = torch.empty(tensor.shape, dtype=tensor.dtype)
@@ -63,7 +63,7 @@ class WeightsFile:
 
 @dataclass(frozen=True)
 class OffloadedCheckpoint(Checkpoint):
-    """A checkpoint whose weights are in a file; its `model` has the rest, and no weights."""
+    """A checkpoint whose weights are in a file; its `model` has no weights."""
 
     weights: WeightsFile | None = None
 
@@ -77,7 +77,7 @@ class OffloadedCheckpoint(Checkpoint):
 
 
 def offload(checkpoint: Checkpoint, output: Path) -> OffloadedCheckpoint:
-    """Write a checkpoint's weights into a file beside an output, and take them from its model."""
+    """Move a checkpoint's weights from its model to a file on the disk of an output."""
     weights = WeightsFile(output)
     weights.save(checkpoint.model.parameters())
     _replace_weights(checkpoint.model, lambda weight: weight.to("meta"))
@@ -86,7 +86,7 @@ def offload(checkpoint: Checkpoint, output: Path) -> OffloadedCheckpoint:
 
 
 def _replace_weights(model: nn.Module, change: Callable[[Tensor], Tensor]) -> None:
-    """Replace each weight; one that several modules share stays shared."""
+    """Replace each weight; shared weights stay shared."""
     changed = {weight: nn.Parameter(change(weight.detach()), weight.requires_grad)
                for weight in model.parameters()}
     for module in model.modules():

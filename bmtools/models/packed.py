@@ -1,6 +1,6 @@
-"""Padding-free encoding: documents end to end in one sequence, attention and positions kept apart.
+"""Padding-free encoding: documents end to end in one sequence, with their own attention.
 
-In transformers 5, position ids that restart do not keep documents apart: encoders with `sdpa` or
+In transformers 5, position ids that restart do not separate documents: encoders with `sdpa` or
 `eager` attention silently attend across the whole sequence.
 """
 
@@ -28,14 +28,14 @@ ATTENTION = "bmtools_documents"
 ARCHITECTURES = {"bert": "BERT", "roberta": "RoBERTa", "xlm-roberta": "XLM-R",
                  "camembert": "CamemBERT", "megatron-bert": "Megatron-BERT",
                  "modernbert": "ModernBERT", "eurobert": "EuroBERT"}
-# Tolerated rounding of one token's states, as a share of their norm.
+# Tolerated rounding error of one token's states, as a share of their norm.
 _TOLERANCES = {torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
-# States that no change reaches keep their bits in every precision; this leaves room for a GPU
-# that adds in no fixed order.
+# States that a change cannot reach keep their bits in every precision. This tolerance is for GPUs
+# that do not add in a fixed order.
 _LEAK_TOLERANCE = 1e-5
 _NOISE_SHARE = 1e-3
-# How much further from float32 packed documents may be than each alone, in the same precision:
-# roundings of the same size, of which the largest are compared.
+# Limit for the error of packed documents as a multiple of the error of separate documents in the
+# same precision. Both errors are roundings of the same size, and the largest ones are compared.
 _TIMES_NOISE = 3.0
 
 
@@ -44,17 +44,17 @@ def _use_padded() -> str:
 
 
 def prepare_packed(model: PreTrainedModel) -> None:
-    """Make a model keep packed documents apart; padded batches work as before.
+    """Make a model separate packed documents; padded batches work as before.
 
-    Weights and saved files stay the same. Doing it twice is harmless.
+    Weights and saved files stay the same. A second call is harmless.
 
     Raises:
-        CheckpointError: an architecture that is not known here.
+        CheckpointError: the architecture is not supported.
     """
     model_type = model.config.model_type
     if model_type not in ARCHITECTURES:
-        raise CheckpointError(f"{type(model).__name__}: cannot take packed documents, expected "
-                              f"{', '.join(ARCHITECTURES.values())}; {_use_padded()}")
+        raise CheckpointError(f"{type(model).__name__}: does not support packed documents; "
+                              f"expected {', '.join(ARCHITECTURES.values())}; {_use_padded()}")
     if model_type == "megatron-bert":
         for layer in cast("Any", model.base_model).encoder.layer:
             layer.attention.self.__class__ = _MegatronAttention
@@ -73,18 +73,18 @@ def encode_packed(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor | D
     Args:
         model: prepared by `prepare_packed`.
         input_ids: (tokens,) int64, special tokens of each document included.
-        lengths: of the documents, made before, or this waits for the GPU; or (documents,) int64
-            tokens of each.
-        token_type_ids: (tokens,) int64 segments; all 0 if left out.
-        causal: let each token see only itself and those before it in its document.
+        lengths: lengths of the documents; or (documents,) int64 tokens of each, which makes this
+            wait for the GPU.
+        token_type_ids: (tokens,) int64 segments; default: all 0.
+        causal: let each token see only itself and earlier tokens of its document.
 
     Returns:
         last-layer states, (tokens, hidden size).
 
     Raises:
-        CheckpointError: the model was not prepared, or there are token types and it has no
-            segment embeddings.
-        ValueError: lengths that do not add up to the tokens.
+        CheckpointError: the model was not prepared, or there are token types but no segment
+            embeddings.
+        ValueError: the sum of the lengths is not the number of tokens.
     """
     if not _is_prepared(model):
         raise CheckpointError(f"{type(model).__name__}: packed documents would see each other; "
@@ -108,11 +108,11 @@ def encode_packed(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor | D
               for name, value in inputs.items()}
     encoder: Any = model.base_model
     if model.config.model_type == "megatron-bert":
-        # By its parts: the whole model drops arguments that it does not know.
+        # Call its parts, because the model drops arguments that it does not know.
         embedded = encoder.embeddings(**inputs)
         states: Tensor = encoder.encoder(embedded, attention_mask=documents).last_hidden_state
     else:
-        # A mask that is passed on as it is, instead of building (tokens, tokens).
+        # This mask is passed on unchanged, so that no (tokens, tokens) mask is built.
         mask = {"full_attention": None, "sliding_attention": None} \
             if model.config.model_type == "modernbert" \
             else torch.ones(1, 1, 1, 1, dtype=torch.bool, device=input_ids.device)
@@ -132,19 +132,19 @@ def _attention(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, att
                dropout: float = 0.0, scaling: float | None = None,
                sliding_window: int | None = None, documents: DocumentLengths | None = None,
                **options: object) -> tuple[Tensor, None]:
-    """Attend within documents if there are some, else within each sequence.
+    """Attend within documents, if any, or within each sequence.
 
     Args:
         module: the attention layer.
         query, key, value: (batch, heads, tokens, head size); packed documents are one sequence.
-        attention_mask: made by `sdpa_mask`; ignored if there are documents.
+        attention_mask: mask from `sdpa_mask`; ignored if there are documents.
         dropout: share of attention weights dropped.
         scaling: multiplies the scores.
         sliding_window: tokens seen on either side, plus the token itself.
         documents: passed through the model by `encode_packed`.
 
     Returns:
-        (batch, tokens, heads, head size), and no weights.
+        (batch, tokens, heads, head size), and None instead of weights.
     """
     if (groups := query.shape[1] // key.shape[1]) > 1:  # several heads share keys and values
         key, value = (part.repeat_interleave(groups, dim=1) for part in (key, value))
@@ -152,7 +152,7 @@ def _attention(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, att
         is_causal = attention_mask is None and bool(module.is_causal)
         return attend(query, key, value, attention_mask, dropout, is_causal,
                       scaling).transpose(1, 2), None
-    # transformers counts the token itself.
+    # transformers also counts the token itself.
     window = None if sliding_window is None else sliding_window - 1
     scale = query.shape[-1]**-0.5 if scaling is None else scaling
     query, key, value = (part[0].transpose(0, 1) for part in (query, key, value))
@@ -160,7 +160,7 @@ def _attention(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, att
 
 
 class _MegatronAttention(MegatronBertSelfAttention):
-    """Megatron-BERT's attention, which has no interface; documents come in place of the mask."""
+    """Megatron-BERT's attention, which has no interface; documents replace the mask."""
 
     def forward(self, hidden_states: Tensor, attention_mask: Any = None,
                 *args: Any, **kwargs: Any) -> Any:
@@ -176,27 +176,28 @@ class _MegatronAttention(MegatronBertSelfAttention):
 
 def self_check(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor,
                token_type_ids: Tensor | None = None, causal: bool = False) -> None:
-    """Refuse a model that encodes packed documents differently from each document alone.
+    """Reject a model that encodes packed documents differently from separate documents.
 
-    Without dropout: changing some tokens must leave the states of those that cannot see them;
-    states must equal those of each document alone in plain transformers, and so must gradients.
-    Runs in the precision of the surrounding autocast, if any. Where that or TF32 rounds, both
-    layouts are compared with each document alone in float32: the packed one may be off by a few
-    times as much as the other. Takes the memory of a training step on `input_ids` in float32 and
-    of three gradients. The model is unchanged afterwards, and no random state is used.
+    The check runs without dropout. Changing some tokens must not change the states of tokens that
+    cannot see them. States and gradients must equal the states and gradients of plain transformers
+    for each document separately. The check runs in the precision of the surrounding autocast, if
+    any. If autocast or TF32 rounds, both layouts are compared with separate documents in float32.
+    The error of packed documents may then be a few times the error of separate documents. The check
+    needs the memory of a training step on `input_ids` in float32 and of three gradients. It does
+    not change the model or use a random state.
 
     Args:
         model: prepared by `prepare_packed`.
-        input_ids, lengths, token_type_ids, causal: as for `encode_packed`; at least two documents
-            of different lengths reveal most.
+        input_ids, lengths, token_type_ids, causal: as for `encode_packed`; two or more documents of
+            different lengths reveal most faults.
 
     Raises:
-        BmtoolsError: what differs, by how much, and the way out.
+        BmtoolsError: there is a difference; the message states its place, its size and the fix.
     """
     device = input_ids.device
     documents = DocumentLengths.of(lengths, device, causal)
     document_ids = documents.document_ids()
-    # Every other document, or each one's last token with causal attention.
+    # Change every other document or, with causal attention, the last token of each document.
     is_changed = document_ids % 2 == 0
     if causal:
         is_changed = torch.zeros_like(is_changed)
@@ -229,17 +230,17 @@ def self_check(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor,
             limits = limits.maximum(
                 _TIMES_NOISE * _gradient_errors(alone_gradients, exact_gradients))
         _check(_errors(states, exact), limit.expand(len(states)), lambda at: (
-            f"{name}: packed document {int(document_ids[at]) + 1} is not what it is alone: its "
-            "states"))
+            f"{name}: packed document {int(document_ids[at]) + 1} differs from the same document "
+            "alone: its states"))
         _check(_gradient_errors(gradients, exact_gradients), limits, lambda at: (
-            f"{name}: gradients of {[*gradients][at]} in packed documents and in each alone"))
+            f"{name}: gradients of {[*gradients][at]} in packed and in separate documents"))
     finally:
         model.train(was_training)
 
 
 @contextmanager
 def unrounded(device: torch.device) -> Iterator[None]:
-    """Compute products of float32 matrices with all digits."""
+    """Compute products of float32 matrices in full precision."""
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = False
     try:
@@ -251,7 +252,7 @@ def unrounded(device: torch.device) -> Iterator[None]:
 
 def _encode_separately(model: PreTrainedModel, input_ids: Tensor, documents: DocumentLengths,
                        token_type_ids: Tensor | None) -> Tensor:
-    """Encode each document by itself with the plain model, (tokens, hidden size)."""
+    """Encode each document separately with the plain model, (tokens, hidden size)."""
     lengths = documents.lengths.tolist()
     segments = [None] * len(lengths) if token_type_ids is None else token_type_ids.split(lengths)
     attention, states = model.config._attn_implementation, []
@@ -290,8 +291,8 @@ def _errors(states: Tensor, expected: Tensor) -> Tensor:
 def _gradient_errors(gradients: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> Tensor:
     """Return the difference of each weight's gradient as a share of its norm, (weights,).
 
-    A thousandth of the total norm is added to it, because some gradients, such as those of key
-    biases, consist of rounding alone.
+    A thousandth of the total norm is added to the norm, because some gradients, such as the
+    gradients of key biases, are only rounding errors.
     """
     if not gradients:
         return torch.zeros(0)
@@ -303,7 +304,7 @@ def _gradient_errors(gradients: Mapping[str, Tensor], expected: Mapping[str, Ten
 
 
 def _check(errors: Tensor, limits: Tensor, describe: Callable[[int], str]) -> None:
-    """Refuse states or gradients of which any differs by more than its limit."""
+    """Raise an error if any difference exceeds its limit."""
     if not len(errors):
         return
     worst = int((errors / limits).argmax())

@@ -1,4 +1,4 @@
-"""Weights as they are published, read without running anything that comes with them."""
+"""Reader of published weights that does not run any code in their files."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from bmtools.status import set_status
 
 _FORBIDDEN = re.compile(r"GLOBAL:? ([\w.]+)|class (\S+) ")
 _LAYER_NORM = re.compile(r"(?<=LayerNorm\.)(gamma|beta)$")
-_TODAY = {"gamma": "weight", "beta": "bias"}  # by TensorFlow's names
+_TODAY = {"gamma": "weight", "beta": "bias"}  # TensorFlow's names and today's
 _BUFFER = ".position_ids"  # numbers from 0 that transformers once saved with the weights
 
 
 class _Placeholder:
-    """Stands for an object of Megatron-LM that tells nothing about the weights."""
+    """Placeholder for an object of Megatron-LM that does not describe the weights."""
 
     def __init__(self, *_: object) -> None:
         pass
@@ -37,7 +37,7 @@ class _Placeholder:
         pass
 
 
-# They stand in the arguments or beside the optimizer of Megatron-LM's versions.
+# Versions of Megatron-LM store these in their arguments or with the optimizer.
 _MEGATRON_CLASSES = (
     *(f"megatron.{module}.{name}" for module in ("model.enums", "core.enums",
                                                  "core.transformer.enums")
@@ -48,10 +48,10 @@ _MEGATRON_CLASSES = (
 
 
 def read_pickle(path: Path) -> Any:
-    """Read tensors, plain values and arguments of a command line; refuse all that runs code.
+    """Read tensors, plain values and command-line arguments; reject objects that can run code.
 
     Raises:
-        CheckpointError: a damaged file, or an object that is none of these, which is named.
+        CheckpointError: the file is damaged or contains another object, which the message names.
     """
     require_no_pointer(path)
     allowed: list[Callable[..., object] | tuple[Callable[..., object], str]] = [
@@ -65,19 +65,19 @@ def read_pickle(path: Path) -> Any:
         except (pickle.UnpicklingError, RuntimeError) as error:
             found = _FORBIDDEN.search(str(error))
             if found is None and "weights_only" not in str(error):
-                raise  # else torch advises to set it to False, which runs the code
+                raise  # torch advises to set it to False, which runs code
             if found is None and not _is_pickle(path):
                 with path.open("rb") as stream:
                     raise ValueError(f"it begins with {stream.read(20)!r}") from error
             name = (found[1] or found[2]) if found else "an unknown pickle or TorchScript"
             raise CheckpointError(
-                f"{path}: found {name}, which is no weight and could run code, "
-                "expected weights; nothing of it was run, look for safetensors of this "
+                f"{path}: found {name}, which is not a weight and could run code, "
+                "expected weights; no code was run. Look for a safetensors version of this "
                 "model") from error
 
 
 def _is_pickle(path: Path) -> bool:
-    """Tell whether a file is an archive of torch or a pickle, not a page of the web, say."""
+    """Return whether a file is a torch archive or a pickle, and not, for example, a web page."""
     if zipfile.is_zipfile(path):
         return True
     with path.open("rb") as stream, suppress(ValueError):
@@ -86,7 +86,7 @@ def _is_pickle(path: Path) -> bool:
 
 
 def _numpy_globals() -> list[Any]:
-    """List what pickles of random states need, which Megatron-LM keeps beside the weights."""
+    """List globals in pickled random states, which Megatron-LM stores with the weights."""
     import numpy as np
 
     rebuild = np.zeros(0).__reduce__()[0]  # its module has another name before numpy 2
@@ -96,10 +96,10 @@ def _numpy_globals() -> list[Any]:
 
 
 def read_weights(directory: Path) -> dict[str, Tensor]:
-    """Read a checkpoint's weights, pickled or safetensors, by today's names and in float32.
+    """Read a checkpoint's weights, pickled or safetensors, with today's names and in float32.
 
     Raises:
-        CheckpointError: no weights, weights that cannot be read, or something else among them.
+        CheckpointError: weights are missing or cannot be read, or there are other objects.
     """
     state: dict[str, Tensor] = {}
     contents = ((path, read_pickle(path)) for path in pickled_files(directory)) \
@@ -113,7 +113,7 @@ def read_weights(directory: Path) -> dict[str, Tensor]:
         for name, value in (inner if isinstance(inner, Mapping) else content).items():
             if not isinstance(value, Tensor):
                 raise CheckpointError(f"{path}: found {name!r}, {type(value).__name__}, expected "
-                                      "weights alone")
+                                      "only weights")
             if not name.endswith(_BUFFER):
                 known = _LAYER_NORM.sub(lambda old: _TODAY[old[0]], name)
                 state[known] = value.float() if value.is_floating_point() else value

@@ -1,4 +1,4 @@
-"""Precision of matrix products that a device is fastest at: float32, bfloat16 or float16."""
+"""Choice of the precision that is fastest on a device: float32, bfloat16 or float16."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ FLOAT32_ONLY = frozenset({"deberta"})
 """Types of models that transformers cannot compute in half precision."""
 HALF_PRECISIONS = {"bf16": torch.bfloat16, "fp16": torch.float16}
 """Data types of autocast by precision."""
-# Narrower models spend most of their time on other things than products: with AMX, steps of 400 to
-# 2,000 tokens through two layers were 1.05 to 1.24 times as fast in bf16 at a width of 128, and
-# 1.16 to 1.51 times at 256, by processor time.
+# Narrower models spend most of their time on other operations than products. With AMX, steps of 400
+# to 2,000 tokens through two layers were 1.05 to 1.24 times as fast in bf16 at a width of 128, and
+# 1.16 to 1.51 times as fast at 256, by processor time.
 _NARROWEST = 256
-# Casts, normalization and attention stay as slow as they were, so products must gain much.
+# Casts, normalization and attention do not become faster, so products must gain much.
 _WORTHWHILE = 1.5
 _ROWS = 128
 _ENOUGH_SECONDS = 0.03
@@ -37,7 +37,7 @@ class PrecisionChoice:
 
     Args:
         precision: no (float32), bf16 or fp16.
-        reason: completes a sentence: "bf16, as NVIDIA H100 multiplies bfloat16".
+        reason: clause that completes a sentence: "bf16, because NVIDIA H100 multiplies bfloat16".
     """
 
     precision: str
@@ -47,57 +47,57 @@ class PrecisionChoice:
 def choose_precision(config: PretrainedConfig, device: torch.device) -> PrecisionChoice:
     """Choose the precision that a device trains a model fastest in.
 
-    A GPU is known by its compute capability. A CPU is measured, a fraction of a second, on
-    products as large as the model's: instructions for bfloat16 tell little about their speed. It
-    is never fp16 there, whose small gradients would need a loss scale, which Accelerate has on
-    GPUs only.
+    For a GPU, the compute capability decides. On a CPU, products of the model's size are timed for
+    a fraction of a second, because the list of bfloat16 instructions says little about their speed.
+    A CPU never gets fp16: its small gradients need a loss scale, which Accelerate supports only on
+    GPUs.
 
     Args:
         config: of the model.
-        device: that trains it.
+        device: device that trains it.
     """
     if config.model_type in FLOAT32_ONLY:
-        return PrecisionChoice("no", f"as transformers computes {config.model_type} in float32 "
-                                     "alone")
+        return PrecisionChoice("no", f"because transformers computes {config.model_type} only in "
+                                     "float32")
     if device.type == "cuda":
         return _choose_on_gpu(device)
     if device.type != "cpu":
-        return PrecisionChoice("no", f"as half precision is untried on {device.type}")
+        return PrecisionChoice("no", f"because half precision is untried on {device.type}")
     width = config.hidden_size
     if width < _NARROWEST:
-        return PrecisionChoice("no", f"as matrices {width} wide gain little from bf16")
+        return PrecisionChoice("no", f"because matrices {width} wide gain little from bf16")
     inner = getattr(config, "intermediate_size", None) or 4 * width
     full, half = (measure_products(width, inner, dtype) / 1e9
                   for dtype in (torch.float32, torch.bfloat16))
     return PrecisionChoice("bf16" if half >= _WORTHWHILE * full else "no",
-                           f"as a core multiplies this model's matrices at {half:,.0f} GFLOP/s in "
-                           f"bf16 here, and at {full:,.0f} in float32")
+                           f"because a core multiplies this model's matrices at {half:,.0f} "
+                           f"GFLOP/s in bf16 here, and at {full:,.0f} in float32")
 
 
 def _choose_on_gpu(device: torch.device) -> PrecisionChoice:
     name = torch.cuda.get_device_name(device)
     if torch.cuda.is_bf16_supported(including_emulation=False):  # of the device in use
-        return PrecisionChoice("bf16", f"as {name} multiplies bfloat16")
+        return PrecisionChoice("bf16", f"because {name} multiplies bfloat16")
     if torch.cuda.get_device_capability(device) >= _TENSOR_CORES:
-        return PrecisionChoice("fp16", f"as {name} multiplies float16, but no bfloat16")
-    return PrecisionChoice("no", f"as {name} has no matrix units for half precision")
+        return PrecisionChoice("fp16", f"because {name} multiplies float16, but not bfloat16")
+    return PrecisionChoice("no", f"because {name} has no matrix units for half precision")
 
 
 @cache
 def measure_products(width: int, inner: int, dtype: torch.dtype, rows: int = _ROWS) -> float:
-    """Measure the matrix products of one processor core, once in a process.
+    """Measure the speed of matrix products on one processor core, once per process.
 
-    One thread is timed by the processor time that it takes, so that other work on the machine
-    changes nothing.
+    The processor time of one thread is measured, so that other work on the machine does not change
+    the result.
 
     Args:
-        width: of the input.
+        width: width of the input.
         inner: width of the output.
-        dtype: of both matrices.
-        rows: of the input.
+        dtype: type of both matrices.
+        rows: rows of the input.
 
     Returns:
-        operations a second, an addition and a multiplication counted as two.
+        operations per second; an addition and a multiplication count as two.
     """
     states, weight = torch.ones(rows, width, dtype=dtype), torch.ones(inner, width, dtype=dtype)
     threads, seconds, calls = torch.get_num_threads(), 0.0, 0
@@ -115,7 +115,7 @@ def measure_products(width: int, inner: int, dtype: torch.dtype, rows: int = _RO
 
 
 def logits_difference(batches: Iterable[tuple[Tensor, Tensor]]) -> dict[str, float]:
-    """Measure how far logits are from exact ones, (positions, labels) each.
+    """Measure the differences between exact and approximate logits, (positions, labels) each.
 
     Returns:
         `max` and `mean` of the absolute errors, the mean `cosine`, and `same_argmax`, the share of

@@ -1,4 +1,4 @@
-"""Settings of weight transfer; importing this costs nothing."""
+"""Settings of weight transfer; a light module without torch."""
 
 from __future__ import annotations
 
@@ -22,33 +22,34 @@ class SpeedConfig(Settings, title="Timing of models that take turns"):
     """Timing of models that take turns."""
 
     batch_size: int = option(8, "Texts in a batch.", least=1)
-    max_length: int = option(128, "Longest text in tokens, special ones included.", least=3)
+    max_length: int = option(128, "Maximum length in tokens, with special tokens.", least=3)
     turns: int = option(
-        5, "Of each model, after one that is not counted; the best and the median are reported.",
+        5, "Turns of each model, after an uncounted one; the best and the median are reported.",
         least=1)
-    workers: int = option(0, "That share the work of a batch on the CPU; 0 takes all cores.")
+    workers: int = option(0, "Workers that share a batch on the CPU; 0: one for each core.")
 
 
 class TransferConfig(Settings,
-                     title="Initialization of embeddings of tokens that the base model lacks"):
-    """Initialization of embeddings of tokens that the base model lacks."""
+                     title="Initialization of embeddings of tokens that are new to the base model"):
+    """Initialization of embeddings of tokens that are new to the base model."""
 
     method: Method = option(
         "contextual", "random, average (mean of the base's pieces), contextual (mean of the base's "
-                      "states at those pieces in sentences of the corpus; else the mean of the "
-                      "pieces) or focus (mixture of known tokens with similar contexts there).")
+                      "states at those pieces in sentences of the corpus, or mean of the pieces "
+                      "if no sentence has the token) or focus (mixture of known tokens that have "
+                      "similar contexts in the corpus).")
     average_of: Literal["embeddings", "states"] = option(
-        "embeddings", "Values at a token's pieces that are averaged where no sentence is read: "
-                      "embeddings, or states of these pieces alone (Pavlova and Makhlouf 2023 can "
-                      "be read both ways).")
+        "embeddings", "Values that are averaged over a token's pieces if no sentence is read: "
+                      "embeddings, or states of the pieces without context (Pavlova and Makhlouf "
+                      "2023 can be read both ways).")
     layers: str = option(
-        "last", "States that are taken, as a mean over them: last, all, or numbers such as 0,-1 "
+        "last", "Layers whose states are averaged: last, all, or numbers such as 0,-1 "
                 "(0: embeddings, -1: last layer).", metavar="last|all|N,...")
     rescale: bool = option(
-        False, "Bring embeddings made of states, all by one factor, to the mean norm of the base's "
-               "own; states are often ten times as long. A departure from the paper.")
-    max_sentences: int = option(20, "Sentences sampled for a token, at most.", least=1)
-    grow: str = option("", "Size of a larger model to make of the base: LAYERSxWIDTH, such as "
+        False, "Scale embeddings made of states, all by one factor, to the mean norm of the base's "
+               "embeddings; states are often ten times as long. This departs from the paper.")
+    max_sentences: int = option(20, "Maximum number of sentences sampled for a token.", least=1)
+    grow: str = option("", "Size of a larger model to make from the base: LAYERSxWIDTH, such as "
                            "12x768, or a named architecture of its family. Layers are repeated and "
                            "weights tiled.", metavar="LAYERSxWIDTH|NAME")
     batch_tokens: int = option(4_096, "Tokens run through the base model at a time.", least=1)
@@ -68,17 +69,17 @@ class FocusConfig(Settings, title="Static vectors of method focus, trained on th
 
     focus_window: int = option(5, "Tokens on either side that count as context.", least=1)
     focus_dim: int = option(128, "Dimensions of a static vector.", least=2)
-    focus_min_count: int = option(5, "Occurrences in the corpus that a token needs to get one.",
+    focus_min_count: int = option(5, "Occurrences in the corpus that a token needs for a vector.",
                                   least=1)
     focus_max_tokens: int = option(
-        20_000_000, "Tokens of the corpus to count; the rest is not read.", least=1)
+        20_000_000, "Tokens of the corpus to read; the rest is ignored.", least=1)
 
 
 def parse_layers(layers: str) -> tuple[int, ...] | None:
-    """Parse the setting `layers`; None for all of them.
+    """Parse the setting `layers`; None for all layers.
 
     Raises:
-        ValueError: neither last, nor all, nor numbers.
+        ValueError: the value is not last, all or numbers.
     """
     if layers == "last":
         return (-1,)

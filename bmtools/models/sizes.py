@@ -1,4 +1,4 @@
-"""Sizes of named architectures; importing this costs nothing."""
+"""Sizes of named architectures; a light module without torch."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from bmtools.errors import BmtoolsError, did_you_mean, require, setting
 
 STATE_COPIES = 4
-"""Weights, gradients and the optimizer's two moments, all float32. Muon keeps one moment of the
-matrices inside the encoder."""
+"""Weights, gradients and the optimizer's two moments, all in float32. Muon keeps only one moment
+for the matrices inside the encoder."""
 
 HEAD_SIZE = 64
 """Width of an attention head."""
@@ -18,12 +18,12 @@ _NAME = re.compile(r"(bert|roberta|megatron-bert|modernbert)-(\d+)x(\d+)")
 
 @dataclass(frozen=True)
 class ModelSize:
-    """Size of an encoder, in the words of transformers' configurations.
+    """Size of an encoder, with the names in transformers' configurations.
 
     Args:
-        num_attention_heads: 0 for one per 64 of the hidden size.
-        intermediate_size: of the feed-forward part; 0 for the family's own multiple of the hidden
-            size.
+        num_attention_heads: number of heads; 0 for the hidden size divided by 64.
+        intermediate_size: size of the feed-forward part; 0 for the family's usual multiple of the
+            hidden size.
     """
 
     num_hidden_layers: int
@@ -34,10 +34,10 @@ class ModelSize:
 
 # bert-tiny to -medium: Turc et al. 2019, table 1; base and large: Devlin et al. 2019, section 3.
 # roberta: Liu et al. 2019, section 5. modernbert: Warner et al. 2024, table 4; 17m to 68m: Weller
-# et al. 2025 (Ettin), whose 150m and 400m are base and large.
-# megatron-bert: Shin et al. 2020 (BioMegatron), section 3, gives totals and no shapes. 345m is
-# that of NVIDIA's model card. 800m and 1.2b take the shapes of Shoeybi et al. 2020 (Megatron-LM)
-# whose totals come nearest: 752 million and 1.2 billion there.
+# et al. 2025 (Ettin); its 150m and 400m are base and large. megatron-bert: Shin et al. 2020
+# (BioMegatron), section 3, states totals but no shapes. 345m is from NVIDIA's model card. 800m and
+# 1.2b use the shapes in Shoeybi et al. 2020 (Megatron-LM) with the nearest totals, 752 million and
+# 1.2 billion.
 SIZES = {
     "bert-tiny": ModelSize(2, 128),
     "bert-mini": ModelSize(4, 256),
@@ -65,7 +65,7 @@ def named_size(architecture: str) -> tuple[str, ModelSize]:
         architecture: a name from `SIZES`, or FAMILY-LAYERSxWIDTH.
 
     Raises:
-        BmtoolsError: the name is unknown, or the width is no multiple of that of a head.
+        BmtoolsError: the name is unknown, or the width is not a multiple of a head's width.
     """
     match = _NAME.fullmatch(architecture)
     if match:
@@ -86,10 +86,10 @@ def named_size(architecture: str) -> tuple[str, ModelSize]:
 
 
 def parse_size(size: str) -> tuple[str, ModelSize]:
-    """Return the family and the size of LAYERSxWIDTH, whose family is empty, or of a name.
+    """Return the family and the size of a name, or of LAYERSxWIDTH, whose family is empty.
 
     Raises:
-        ValueError: neither.
+        ValueError: the value has neither form.
     """
     if match := re.fullmatch(r"(\d+)x(\d+)", size):
         return "", ModelSize(int(match[1]), int(match[2]))

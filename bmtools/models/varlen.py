@@ -1,9 +1,9 @@
-"""Attention over documents packed end to end in one sequence, none of which sees another.
+"""Attention over separate documents that are packed end to end in one sequence.
 
-Compiled code calls the loop over documents and torch's memory-efficient kernel as they are: the
-lengths differ from batch to batch, and in torch 2.13 the kernel's own gradient cannot be traced.
-`torch._disable_dynamo` does the same as `torch.compiler.disable`, but imports the compiler at the
-first call. The import takes a second, and scoring never makes such a call.
+The loop over documents and torch's memory-efficient kernel are not compiled, because lengths differ
+from batch to batch, and torch 2.13 cannot trace the kernel's gradient. `torch._disable_dynamo` does
+the same as `torch.compiler.disable`, but imports the compiler at the first call. The import takes a
+second, and scoring never makes such a call.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 from bmtools.models.documents import DocumentLengths
 
 HALF = (torch.bfloat16, torch.float16)
-# In bfloat16 on a CPU two products and a softmax take a half to two thirds of the time of torch's
-# fused attention in either precision (AMD EPYC, heads of 64). They keep 2 bytes for each weight, so
-# longer sequences, which gain less, use the fused one.
+# In bfloat16 on a CPU, two products and a softmax need a half to two thirds of the time of torch's
+# fused attention in either precision (AMD EPYC, heads of size 64). They keep 2 bytes for each
+# weight. Longer sequences gain less and use the fused attention.
 _LONGEST_PRODUCTS = 512
-_FROM_TOP_LEFT = 1  # the kernel's name of a causal mask
+_FROM_TOP_LEFT = 1  # the kernel's value for a causal mask
 FLASH, EFFICIENT, BLOCKS = "flash", "efficient", "blocks"
 _AMPERE = (8, 0)
 _UNBOUNDED = -1
 _HEAD_MULTIPLE = 8
-# FlashAttention's backward pass takes larger heads on some GPUs only.
+# FlashAttention's backward pass supports larger heads only on some GPUs.
 _LARGEST_FLASH_HEAD = 192
 
 
 def varlen_attention(query: Tensor, key: Tensor, value: Tensor, documents: DocumentLengths,
                      scale: float, sliding_window: int | None = None,
                      dropout: float = 0.0) -> Tensor:
-    """Let each token attend to its own document, with a fused kernel of torch where possible.
+    """Let each token attend to its own document, with a fused torch kernel if possible.
 
     Args:
         query, key, value: (tokens, heads, head size), documents end to end.
-        documents: their lengths.
-        scale: multiplies the scores.
+        documents: lengths of the documents.
+        scale: factor of the scores.
         sliding_window: tokens seen on either side; None for all.
         dropout: share of attention weights dropped.
 
@@ -51,9 +51,9 @@ def varlen_attention(query: Tensor, key: Tensor, value: Tensor, documents: Docum
     window = (side, 0 if documents.causal else side)
     kernel = choose_kernel(documents.capability, query.dtype, query.shape[-1],
                            sliding_window is not None)
-    # Both passes of the efficient kernel would drop different weights: given lengths, torch tells
-    # only the backward pass how many keys there are, and the numbers of the weights depend on it
-    # (H100, torch 2.11).
+    # The two passes of the efficient kernel would drop different weights: with lengths, torch
+    # passes the number of keys only to the backward pass, and the numbering of the weights depends
+    # on it (H100, torch 2.11).
     if not kernel or (kernel == EFFICIENT and dropout):
         return attend_by_length(query, key, value, documents.lengths, scale, window, dropout)
     kernels = {FLASH: _attend_flash, EFFICIENT: _attend_efficient, BLOCKS: attend_in_blocks}
@@ -62,16 +62,16 @@ def varlen_attention(query: Tensor, key: Tensor, value: Tensor, documents: Docum
 
 def choose_kernel(capability: tuple[int, int] | None, dtype: torch.dtype, head_size: int,
                   windowed: bool) -> str:
-    """Name the way to attend without a loop over documents; empty where there is none.
+    """Return the name of a kernel without a loop over documents; empty if there is none.
 
-    All but torch's memory-efficient kernel take dropout. It has no window that looks both ways, and
-    its gradient none at all.
+    All kernels except torch's memory-efficient one support dropout. That one has no window that
+    looks both ways, and its gradient does not support any window.
 
     Args:
-        capability: of the GPU, as `documents.capability` returns it.
-        dtype: of queries, keys and values.
-        head_size: of each.
-        windowed: a sliding window limits what tokens see.
+        capability: capability of the GPU, from `documents.capability`.
+        dtype: type of queries, keys and values.
+        head_size: size of each head.
+        windowed: whether a sliding window limits attention.
     """
     if capability is None:
         return ""
@@ -82,7 +82,7 @@ def choose_kernel(capability: tuple[int, int] | None, dtype: torch.dtype, head_s
 
 def _attend_flash(query: Tensor, key: Tensor, value: Tensor, documents: DocumentLengths,
                   scale: float, window: tuple[int, int], dropout: float) -> Tensor:
-    """Call what `varlen_attn` calls, which has no dropout."""
+    """Call the operation behind `varlen_attn`, which does not support dropout."""
     boundaries, longest = documents.boundaries, documents.longest
     output = torch.ops.aten._flash_attention_forward(
         _aligned(query), _aligned(key), _aligned(value), boundaries, boundaries, longest, longest,
@@ -94,9 +94,9 @@ def _attend_flash(query: Tensor, key: Tensor, value: Tensor, documents: Document
 @torch._disable_dynamo
 def _attend_efficient(query: Tensor, key: Tensor, value: Tensor, documents: DocumentLengths,
                       scale: float, window: tuple[int, int], dropout: float) -> Tensor:
-    """Call what nested tensors call for float32 and for GPUs before Ampere.
+    """Call the operation that nested tensors use for float32 and for GPUs before Ampere.
 
-    Those have no bfloat16, which is computed in float32 there.
+    These GPUs have no bfloat16, so bfloat16 is computed in float32.
     """
     assert documents.capability is not None
     dtype = torch.float32 if query.dtype == torch.bfloat16 and documents.capability < _AMPERE \
@@ -113,10 +113,10 @@ def _attend_efficient(query: Tensor, key: Tensor, value: Tensor, documents: Docu
 @torch._disable_dynamo
 def attend_by_length(query: Tensor, key: Tensor, value: Tensor, lengths: Tensor,
                      scale: float, window: tuple[int, int], dropout: float = 0.0) -> Tensor:
-    """Attend exactly, on any device: neighbours of equal length in one call, without copies.
+    """Attend exactly, on any device, with one call for a run of documents of equal length.
 
-    Documents sorted by length need the fewest calls. On two cores this beats padding to the
-    longest, buckets of similar length and masks over blocks of documents.
+    Documents sorted by length need the fewest calls. On two cores this is faster than padding to
+    the longest document, buckets of similar length and masks over blocks of documents.
 
     Args:
         query, key, value: (tokens, heads, head size), documents end to end.
@@ -129,7 +129,7 @@ def attend_by_length(query: Tensor, key: Tensor, value: Tensor, lengths: Tensor,
         (tokens, heads, head size).
     """
     runs = [(length, len(list(group))) for length, group in groupby(lengths.tolist())]
-    # One split for all runs, because the gradient of each slice alone is as large as the whole.
+    # Split once for all runs, because the gradient of a single slice is as large as the tensor.
     parts = zip(*(tensor.split([length * count for length, count in runs])
                   for tensor in (query, key, value)), strict=True)
     (left, right), longest, mask = window, int(lengths.max()), None
@@ -147,18 +147,18 @@ def attend_by_length(query: Tensor, key: Tensor, value: Tensor, lengths: Tensor,
 
 def attend(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
            dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None) -> Tensor:
-    """Compute `scaled_dot_product_attention` in the way that is fastest on this device.
+    """Compute `scaled_dot_product_attention` with the fastest method on this device.
 
-    The rule is fixed and does not measure, so that a resumed run computes the same bytes. With
-    dropout torch has no fused attention on a CPU and keeps several copies of the weights. There the
-    share of weights dropped is rounded to 1/65,536, and a query that sees nothing may get the mean
-    of all values.
+    The choice follows a fixed rule, not a measurement, so that a resumed run computes the same
+    bytes. On a CPU, torch has no fused attention with dropout and keeps several copies of the
+    weights. This function rounds the share of weights dropped there to 1/65,536, and a query
+    without visible keys may get the mean of all values.
 
     Args:
         query, key, value: (batch, heads, tokens, head size).
-        attn_mask: bool, True for keys seen; broadcast.
+        attn_mask: bool, True for visible keys; broadcast.
         dropout_p: share of attention weights dropped.
-        is_causal: let each query see only keys up to its own position.
+        is_causal: let each query see only keys up to its position.
         scale: multiplies the scores.
     """
     is_short = query.dtype == torch.bfloat16 and query.shape[2] <= _LONGEST_PRODUCTS
@@ -201,11 +201,11 @@ class _Weights(Function):
 
 @torch._disable_dynamo
 def _sample(weights: Tensor, dropped: int) -> Tensor:
-    """Sample which weights stay, from 16 bits each: a third of the time of torch's own dropout.
+    """Sample the weights that stay, with 16 bits each, in a third of the time of torch's dropout.
 
     Args:
-        weights: of any shape, on the CPU.
-        dropped: of 2**16 weights.
+        weights: weights of any shape, on the CPU.
+        dropped: number of weights to drop per 2**16 weights.
     """
     bits = torch.empty(-(-weights.numel() // 4), dtype=torch.int64).random_(-2**63, None)
     return bits.view(torch.int16)[:weights.numel()].view_as(weights) >= dropped - 2**15
@@ -215,8 +215,8 @@ def attend_in_blocks(query: Tensor, key: Tensor, value: Tensor, documents: Docum
                      scale: float, window: tuple[int, int], dropout: float = 0.0) -> Tensor:
     """Attend exactly within a sliding window, on any device, in one call.
 
-    A block of queries, as long as the window, sees itself and both of its neighbours, less what
-    lies outside of the window or in another document.
+    A block of queries, as long as the window, sees itself and both neighbouring blocks, except for
+    tokens outside the window or in another document.
 
     Args:
         query, key, value: (tokens, heads, head size), documents end to end.
@@ -229,7 +229,7 @@ def attend_in_blocks(query: Tensor, key: Tensor, value: Tensor, documents: Docum
     size = max(_HEAD_MULTIPLE, left + -left % _HEAD_MULTIPLE)
     tokens = query.shape[0]
     padding = -tokens % size
-    # Documents from 1; padding sees padding alone.
+    # Documents are numbered from 1; padding sees only padding.
     ids = (documents.positions == 0).cumsum(0)
     query_ids = pad(ids, (0, padding)).unflatten(0, (-1, size))
     key_ids = pad(ids, (size, padding + size)).unfold(0, 3 * size, size)
@@ -246,6 +246,6 @@ def attend_in_blocks(query: Tensor, key: Tensor, value: Tensor, documents: Docum
 
 
 def _aligned(part: Tensor) -> Tensor:
-    """Widen heads with zeros to a size that kernels take."""
+    """Widen heads with zeros to a size that kernels support."""
     missing = -part.shape[-1] % _HEAD_MULTIPLE
     return pad(part, (0, missing)) if missing else part

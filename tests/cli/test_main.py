@@ -117,7 +117,7 @@ def test_a_link_without_an_end_and_a_full_disk_are_one_line(tmp_path: Path, run:
         outcome = run("import", "text", link)
         assert (f"'{link}' is a symbolic link to '{target}', which leads to no file") in outcome.err
         outcome = run("score-pppl", text, "--model", link)
-        assert (f"'{link}' is a symbolic link to '{target}', which leads to no directory; "
+        assert (f"'{link}' is a symbolic link to '{target}', which does not lead to a directory; "
                 "remove it") in outcome.err
     assert message_and_code(OSError(28, "No space left on device", "out")) == (
         "out: no space left on device; make room, or write elsewhere", 1)

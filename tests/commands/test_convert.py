@@ -26,7 +26,7 @@ def test_the_error_names_the_command_that_helps(run: Any, tiny_checkpoint: Path,
     refused = run("score-pppl", corpus, "--model", "old model")
     assert (refused.code, refused.err) == (1, (
         "bmtools: old model: no model.safetensors, but pytorch_model.bin, which can run code when "
-        "it is loaded; convert it without that: bmtools convert 'old model' -o "
+        "it is loaded; to convert it safely, run: bmtools convert 'old model' -o "
         "'old model-converted'\n"))
     made = run("convert", "old model", "-o", "old model-converted")
     assert made.code == 0, made.err

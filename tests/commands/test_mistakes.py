@@ -15,10 +15,10 @@ import torch
 PRETRAIN = ("pretrain", "CORPUS", "--model", "MODEL", "-o", "out", "--max-length", "16")
 NEW = ("pretrain", "CORPUS", "--tokenizer", "TOKENIZER", "-o", "out")
 DISTILL = ("distill", "CORPUS", "--teacher", "MODEL", "--architecture", "bert-1x64", "-o", "out")
-NO_MODEL = ("TOKENIZER: no config.json, expected a checkpoint directory; it holds a tokenizer and "
-            "no model: bmtools pretrain FILE --architecture bert-small --tokenizer TOKENIZER -o "
-            "DIR makes one")
-HUB = "a model of the Hugging Face Hub comes by: hf download bert-base-uncased --local-dir"
+NO_MODEL = ("TOKENIZER: no config.json, expected a checkpoint directory; it contains only a "
+            "tokenizer; to train a model, run: bmtools pretrain FILE --architecture bert-small "
+            "--tokenizer TOKENIZER -o DIR")
+HUB = "to get a model from the Hugging Face Hub, run: hf download bert-base-uncased --local-dir"
 TUNED = "TAGGER: found a model that was fine-tuned (ner), expected a masked language model"
 OWN_CODE = "foreign: found model_type 'neobert', whose code comes with the model and is never run"
 NO_GPU = "--device: found 'cuda', which cannot be used here ("
@@ -44,7 +44,7 @@ MISTAKES = [
      "several processes cannot share stdin; name the files instead"),
     (("pretrain", "MODEL", "--model", "MODEL", "-o", "out"), 1,
      "MODEL: found a directory without shards, expected files of records or the output of bmtools "
-     "tokenize; it holds a checkpoint, which --model and the like take"),
+     "tokenize; it contains a checkpoint, for options such as --model"),
     ((*NEW, "--architecture", "bert-bsae"), 1, "did you mean 'bert-base'?"),
     (("pretrain", "CORPUS", "--model", "TOKENIZER", "-o", "out"), 1, NO_MODEL),
     (("pretrain", "CORPUS", "--model", "CORPUS", "-o", "out"), 2,
@@ -62,8 +62,8 @@ MISTAKES = [
     (("score-pppl", "CORPUS", "--model", "MODEL", "--device", "abacus"), 1,
      "--device: found 'abacus', which cannot be used here (no kind of device)"),
     (("score-pppl", "MODEL", "--model", "MODEL"), 2,
-     "found the directory 'MODEL', expected files; it holds a checkpoint, which --model and the "
-     "like take"),
+     "found the directory 'MODEL', expected files; it contains a checkpoint, for options such as "
+     "--model"),
     (("score-mrr", "CORPUS", "--model", "TAGGER", "--device", "cpu"), 1, TUNED),
     *(((name, "CORPUS", "--model", "foreign"), 1, OWN_CODE) for name in (
         "score-pppl", "score-mrr", "score-masking", "score-space", "predict")),

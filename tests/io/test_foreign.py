@@ -119,7 +119,7 @@ def test_a_directory_is_answered_with_its_files(tmp_path: Path, monkeypatch: pyt
     Path("notes/a.jsonl.gz").write_bytes(b"")
     outcome = run("build-vocab", "-o", "out", "notes")
     assert outcome.code == 2
-    assert ("found the directory 'notes', expected files; notes/*.jsonl.gz names those in it"
+    assert ("found the directory 'notes', expected files; to read its files, give notes/*.jsonl.gz"
             in outcome.err)
 
 

@@ -63,7 +63,7 @@ def test_a_tokenizer_too_large_is_refused(saved: Path) -> None:
     words = [f"{a}{b}{c}" for a in "bcdfg" for b in "aeiou" for c in "lmnrs"]
     save_tokenizer(train_tokenizer([" ".join(words)] * 3,
                                    VocabularyConfig(size=300, allow_fewer=True)), saved)
-    with pytest.raises(CheckpointError, match="put the model's own tokenizer beside it"):
+    with pytest.raises(CheckpointError, match="put the model's own tokenizer there"):
         load_checkpoint(saved)
 
 

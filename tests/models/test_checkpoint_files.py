@@ -41,15 +41,15 @@ def whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(("name", "message"), [
-    *((name, f"Directory '{name}' does not exist; a model of the Hugging Face Hub comes by: hf "
-             f"download {name} --local-dir {last} (without network: run that on a machine that has "
-             f"it, copy the directory here and name {last})")
+    *((name, f"Directory '{name}' does not exist; to get a model from the Hugging Face Hub, run: "
+             f"hf download {name} --local-dir {last} (without network: run that on a machine "
+             f"with network, copy the directory here and give {last})")
       for name, last in (("bert-base-uncased", "bert-base-uncased"), ("dbmdz/bert", "bert"))),
     ("model/inner", "Directory 'model/inner' does not exist"),
     ("/far/away/model", "Directory '/far/away/model' does not exist"),
     ("model/config.json", "'model/config.json' is a file, expected its directory: model"),
     ("notes.jsonl", "'notes.jsonl' is a file of records, expected the directory of a checkpoint or "
-                    "tokenizer; records are named without an option"),
+                    "tokenizer; give records without an option"),
     ("notes.txt", "'notes.txt' is a file, expected the directory of a checkpoint or tokenizer")])
 def test_what_is_no_directory_says_how_to_go_on(whole: Path, name: str, message: str) -> None:
     Path("notes.jsonl").touch()
@@ -60,10 +60,10 @@ def test_what_is_no_directory_says_how_to_go_on(whole: Path, name: str, message:
 
 
 @pytest.mark.parametrize(("missing", "message"), [
-    ("config.json", "model: no config.json, expected a checkpoint directory; it holds a tokenizer "
-                    "and no model: bmtools pretrain FILE --architecture bert-small --tokenizer "
-                    "model -o DIR makes one"),
-    ("model.safetensors", "model: no model.safetensors, expected a model with safetensors weights"),
+    ("config.json", "model: no config.json, expected a checkpoint directory; it contains only "
+                    "a tokenizer; to train a model, run: bmtools pretrain FILE --architecture "
+                    "bert-small --tokenizer model -o DIR"),
+    ("model.safetensors", "model: no model.safetensors, expected safetensors weights"),
     ("tokenizer.json", "model: no tokenizer could be loaded, expected tokenizer.json or "
                        "vocab.txt")])
 def test_a_missing_file_is_named(whole: Path, missing: str, message: str) -> None:
@@ -81,23 +81,24 @@ def test_directories_of_other_things_are_called_by_what_they_hold(whole: Path) -
     Path("none").mkdir()
     Path("words").mkdir()
     Path("words/vocab.txt").touch()
-    with pytest.raises(CheckpointError, match=r"expected a checkpoint directory; it holds shards "
-                                              r"of text, which pretrain and distill read$"):
+    with pytest.raises(CheckpointError, match=r"expected a checkpoint directory; it contains "
+                                              r"shards of text, which are input of "
+                                              r"pretrain and distill$"):
         check_checkpoint(Path("shards"))
-    assert describe_directory(whole) == "; it holds a checkpoint, which --model and the like take"
+    assert describe_directory(whole) == "; it contains a checkpoint, for options such as --model"
     assert describe_directory(Path("words")) == \
-        "; it holds a tokenizer, which --tokenizer and the like take"
+        "; it contains a tokenizer, for options such as --tokenizer"
     assert describe_directory(Path("shards")) == \
-        "; it holds shards of text, which pretrain and distill read"
-    assert describe_directory(Path("texts")) == "; texts/*.jsonl names those in it"
-    assert describe_directory(Path("none")) == ", and it has none"
+        "; it contains shards of text, which are input of pretrain and distill"
+    assert describe_directory(Path("texts")) == "; to read its files, give texts/*.jsonl"
+    assert describe_directory(Path("none")) == " in it"
 
 
 @pytest.mark.parametrize(("name", "message"), [
-    ("pytorch_model.bin", "but pytorch_model.bin, which can run code when it is loaded; convert it "
-                          "without that: bmtools convert model -o model-converted"),
+    ("pytorch_model.bin", "but pytorch_model.bin, which can run code when it is loaded; to convert "
+                          "it safely, run: bmtools convert model -o model-converted"),
     ("pytorch_model-00001-of-00002.bin", "but pytorch_model-00001-of-00002.bin, which can run "
-                                         "code when it is loaded; convert it without that: "
+                                         "code when it is loaded; to convert it safely, run: "
                                          "bmtools convert model -o model-converted")])
 def test_other_weights_are_named(whole: Path, name: str, message: str) -> None:
     (whole / "model.safetensors").rename(whole / name)
@@ -153,7 +154,7 @@ def test_a_fine_tuned_model_is_no_masked_language_model(
      "found model_type 'neobert', whose code comes with the model and is never run; expected"),
     ({"model_type": "gpt2"}, "found model_type 'gpt2'; expected a masked language model: albert"),
     ({"model_type": "electra", "architectures": ["ElectraForPreTraining"]},
-     "found ELECTRA's discriminator, which predicts no tokens; expected its generator")])
+     "found ELECTRA's discriminator, which does not predict tokens; expected its generator")])
 def test_families_that_are_not_known_are_named(whole: Path, config: dict[str, Any],
                                                message: str) -> None:
     (whole / "config.json").write_text(json.dumps(config))

@@ -194,7 +194,7 @@ def test_megatron_lm_has_the_predictions_of_the_same_weights(
     content = as_megatron(model, min(version, 2.0), name, **args)
     torch.save(content, source / "release/mp_rank_00/model_optim_rng.pt")
     with pytest.raises(CheckpointError, match=re.escape(
-            f"; it holds one of Megatron-LM: bmtools convert {source} -o published-converted "
+            f"; to convert Megatron-LM's, run: bmtools convert {source} -o published-converted "
             "--tokenizer DIR")):
         check_masked_lm(source)
     words = words_of(tmp_path / "words", do_lower_case=True)
@@ -251,8 +251,8 @@ def test_a_file_that_would_run_code_is_refused_in_one_line(tmp_path: Path, name:
     with pytest.raises(CheckpointError) as caught:
         convert(source, tmp_path / "new", casing="uncased")
     assert str(caught.value) == (
-        f"{source / name}: found {os.system.__module__}.system, which is no weight and could run "
-        "code, expected weights; nothing of it was run, look for safetensors of this model")
+        f"{source / name}: found {os.system.__module__}.system, which is not a weight and could "
+        "run code, expected weights; no code was run. Look for a safetensors version of this model")
     assert not (tmp_path / "ran").exists()
     assert not (tmp_path / "new").exists()
 
@@ -319,12 +319,12 @@ UPPER = [*TOKENS[:-1], "Cuore"]
 
 @pytest.mark.parametrize(("tokens", "said", "casing", "message"), [
     (TOKENS, None, None, "no file says whether text keeps its case, but its vocabulary has no "
-                         "upper case; give casing uncased"),
-    (UPPER, None, None, "its vocabulary has upper case ('Cuore'); give casing cased"),
-    (UPPER, None, "uncased", "casing uncased, but its vocabulary has upper case ('Cuore'); give "
+                         "upper case; set casing uncased"),
+    (UPPER, None, None, "its vocabulary has upper case ('Cuore'); set casing cased"),
+    (UPPER, None, "uncased", "casing uncased, but its vocabulary has upper case ('Cuore'); set "
                              "casing cased"),
     (TOKENS, False, None, "tokenizer_config.json says do_lower_case false, but its vocabulary has "
-                          "no upper case; give casing uncased"),
+                          "no upper case; set casing uncased"),
     ([*TOKENS[:-1], "x", "y"], True, None, "the tokenizer has 11 tokens, the model embeds 10"),
     (TOKENS, False, "uncased", ""), (UPPER, None, "cased", ""), (UPPER, False, None, "")])
 def test_casing_is_said_or_asked_for(tmp_path: Path, tokens: list[str], said: bool | None,
@@ -348,11 +348,11 @@ def damage(name: str, change: Callable[[Any], Any]) -> Callable[[dict[str, Any]]
 @pytest.mark.parametrize(("change", "message"), [
     (damage("bert.pooler.dense.bias", lambda w: w * float("nan")), "are not finite"),
     (damage("bert.pooler.dense.bias", lambda w: w[:5]),
-     "found bert.pooler.dense.bias of shape (5,), expected (32,) by config.json"),
+     "found bert.pooler.dense.bias of shape (5,), expected (32,) from config.json"),
     (damage("bert.pooler.dense.bias", lambda _: 5),
-     "found 'bert.pooler.dense.bias', int, expected weights alone"),
+     "found 'bert.pooler.dense.bias', int, expected only weights"),
     (lambda state: state.pop("bert.encoder.layer.1.output.dense.weight"),
-     "no weights for bert.encoder.layer.1.output.dense.weight, expected a whole Bert"),
+     "no weights for bert.encoder.layer.1.output.dense.weight, expected a complete Bert"),
     (damage("cls.predictions.decoder.weight", lambda w: w + 1), '"tie_word_embeddings": false')])
 def test_weights_that_do_not_fit_are_named(tmp_path: Path, change: Callable[[Any], None],
                                            message: str) -> None:

@@ -43,15 +43,15 @@ def test_a_processor_is_measured(rates: Callable[..., Any], full: float, half: f
     rates(full, half)
     found = choose_precision(config(), CPU)
     assert found.precision == chosen
-    assert found.reason == (f"as a core multiplies this model's matrices at {half / 1e9:.0f} "
+    assert found.reason == (f"because a core multiplies this model's matrices at {half / 1e9:.0f} "
                             f"GFLOP/s in bf16 here, and at {full / 1e9:.0f} in float32")
 
 
 @pytest.mark.parametrize(("kind", "width", "device", "reason"), [
-    ("bert", 128, "cpu", "as matrices 128 wide gain little from bf16"),
-    ("deberta", 768, "cpu", "as transformers computes deberta in float32 alone"),
-    ("deberta", 768, "cuda", "as transformers computes deberta in float32 alone"),
-    ("bert", 768, "mps", "as half precision is untried on mps")])
+    ("bert", 128, "cpu", "because matrices 128 wide gain little from bf16"),
+    ("deberta", 768, "cpu", "because transformers computes deberta only in float32"),
+    ("deberta", 768, "cuda", "because transformers computes deberta only in float32"),
+    ("bert", 768, "mps", "because half precision is untried on mps")])
 def test_nothing_is_measured_where_the_answer_is_known(
         monkeypatch: pytest.MonkeyPatch, kind: str, width: int, device: str, reason: str) -> None:
     monkeypatch.setattr(precision, "measure_products", None)
@@ -60,12 +60,12 @@ def test_nothing_is_measured_where_the_answer_is_known(
 
 
 @pytest.mark.parametrize(("name", "capability", "chosen", "reason"), [
-    ("NVIDIA H100 80GB HBM3", (9, 0), "bf16", "as NVIDIA H100 80GB HBM3 multiplies bfloat16"),
-    ("NVIDIA A10", (8, 6), "bf16", "as NVIDIA A10 multiplies bfloat16"),
-    ("Tesla T4", (7, 5), "fp16", "as Tesla T4 multiplies float16, but no bfloat16"),
+    ("NVIDIA H100 80GB HBM3", (9, 0), "bf16", "because NVIDIA H100 80GB HBM3 multiplies bfloat16"),
+    ("NVIDIA A10", (8, 6), "bf16", "because NVIDIA A10 multiplies bfloat16"),
+    ("Tesla T4", (7, 5), "fp16", "because Tesla T4 multiplies float16, but not bfloat16"),
     ("Tesla V100-SXM2-16GB", (7, 0), "fp16",
-     "as Tesla V100-SXM2-16GB multiplies float16, but no bfloat16"),
-    ("Tesla P100", (6, 0), "no", "as Tesla P100 has no matrix units for half precision")])
+     "because Tesla V100-SXM2-16GB multiplies float16, but not bfloat16"),
+    ("Tesla P100", (6, 0), "no", "because Tesla P100 has no matrix units for half precision")])
 def test_a_gpu_is_known_by_its_capability(
         monkeypatch: pytest.MonkeyPatch, name: str, capability: tuple[int, int], chosen: str,
         reason: str) -> None:

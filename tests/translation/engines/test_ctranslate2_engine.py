@@ -137,7 +137,7 @@ def test_pickled_weights_are_read_and_nothing_of_them_is_run(
     translator = CTranslate2Translator(settings)
     assert [one.text for one in translator.translate(list(pairs))] == list(pairs.values())
     torch.save({**weights, "x": Fraction(1)}, directory / "pytorch_model.bin")
-    with pytest.raises(CheckpointError, match=r"found fractions.Fraction, which is no weight"):
+    with pytest.raises(CheckpointError, match=r"found fractions.Fraction, which is not a weight"):
         CTranslate2Translator(settings)
     del weights["model.encoder.layers.0.fc1.weight"]
     torch.save(weights, directory / "pytorch_model.bin")
