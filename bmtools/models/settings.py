@@ -35,9 +35,8 @@ class TransferConfig(Settings,
 
     method: Method = option(
         "contextual", "random, average (mean of the base's pieces), contextual (mean of the base's "
-                      "states at those pieces in sentences of the corpus, or mean of the pieces "
-                      "if no sentence has the token) or focus (mixture of known tokens that have "
-                      "similar contexts in the corpus).")
+                      "states at the pieces in sentences of the corpus; without any, average) or "
+                      "focus (mixture of known tokens with similar contexts in the corpus).")
     average_of: Literal["embeddings", "states"] = option(
         "embeddings", "Values that are averaged over a token's pieces if no sentence is read: "
                       "embeddings, or states of the pieces without context (Pavlova and Makhlouf "
