@@ -39,24 +39,24 @@ if TYPE_CHECKING:
     topics="records devices", next_command="split {output} -o parts")
 @passes_records("the records")
 @click.option("--translations", required=True, multiple=True, type=input_file, metavar="FILE",
-              help="Translations of the records, under the same ids.")
+              help="Translations of the records, with the same ids.")
 @takes_projection()
-@writes_file("--review", "Write spans without a place, and those below the least confidence, here.")
+@writes_file("--review", "Write spans not found, or below the minimum confidence, to this file.")
 @writes_file("--review-page", "Write a page (HTML) on which a person corrects these spans.")
 @click.option("--accept", multiple=True, type=input_file, metavar="FILE",
-              help="Spans with decisions, as the page saves them: they come before those of "
-                   "methods.")
+              help="Spans with decisions, as the page saves them. They override the methods' "
+                   "spans.")
 @takes_engine(required=False)
-@writes_file("--fit-confidence", "Take the annotations of the translations for gold, calibrate the "
-             "confidence on them, and write that here instead of records.")
+@writes_file("--fit-confidence", "Use the annotations of the translations as gold, and write a "
+             "calibration of the confidence to this file instead of records.")
 def command(step: CommandStep, records: RecordReader, reject: Reject, output: str,
             translations: tuple[str, ...], fit_confidence: str | None, review: str | None,
             review_page: str | None, accept: tuple[str, ...], **options: Any) -> None:
-    """Carry annotations from records to their translations.
+    """Transfer annotations from records to their translations.
 
-    Entities, relations and answers of the records go to the translations that have the same ids.
-    How many were projected, and how many were lost for which reason, is written to stderr. With an
-    engine, methods exact and dictionary look for the translations of the annotated words, too.
+    Entities, relations and answers of the records are added to the translations with the same ids.
+    The numbers of projected annotations, and of lost ones by cause, are written to stderr. With an
+    engine, methods exact and dictionary also search for translations of the annotated phrases.
     """
     with usage_errors():
         engine = _engine({name: options.pop(name) for name in [
@@ -90,10 +90,10 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
 
 
 def _engine(options: JsonObject) -> EngineConfig | None:
-    """Gather the settings of the engine; None where none is named."""
+    """Collect the settings of the engine; None if no engine is named."""
     if not options["engine"]:
         if idle := changed_settings(EngineConfig, options):
-            raise ValueError(f"{setting(idle[0])} means nothing without {setting('engine')}")
+            raise ValueError(f"{setting(idle[0])} requires {setting('engine')}")
         return None
     missing = [name for name in ("source_lang", "target_lang") if not options[name]]
     if missing:
@@ -113,6 +113,6 @@ def _fit(step: CommandStep, records: RecordReader, gold: RecordReader, config: P
     with new_file(path) as stream:
         stream.write(msgspec.json.format(msgspec.json.encode(calibration), indent=1) + b"\n")
     error = "" if calibration.error is None else \
-        (f"; expected calibration error within sentences {calibration.error:.4f} in the worst set "
-         "left out")
+        (f"; expected calibration error within sentences at most {calibration.error:.4f} on a set "
+         "that was left out")
     finish(step, f"calibrated on {count_of(calibration.spans, 'spans')} to {path}{error}")

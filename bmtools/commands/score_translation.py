@@ -29,10 +29,10 @@ from bmtools.values import format_estimate
 @click.argument("sources", type=InputRecords(), required=False)
 @takes_rejects
 @click.option("--baseline", type=InputRecords(), metavar="FILE",
-              help="Other translations of the same, to compare with.")
+              help="Other translations of the same texts, to compare with.")
 @click.option("--glossary", type=InputFile(Path, allow_dash=False),
-              metavar="FILE", help="Terms and their translations, to count those kept: TSV or TMX. "
-                                   "Needs SOURCES.")
+              metavar="FILE", help="TSV or TMX file of terms and their translations; counts the "
+                                   "terms kept. Needs SOURCES.")
 @reports("the scores")
 @takes_values(QualityConfig)
 def command(step: CommandStep, hypotheses: str, references: str, sources: str | None,
@@ -40,17 +40,17 @@ def command(step: CommandStep, hypotheses: str, references: str, sources: str | 
     """Score translations against references.
 
     HYPOTHESES, REFERENCES (stdin by default) and SOURCES are records with the same ids. Prints a
-    JSON line: chrF, BLEU and TER of sacrebleu with its signatures and 95 % intervals, and the
-    ratio of lengths; with SOURCES also the shares of numbers and terms kept, and how many
-    translations each check of translate flags. A line for --baseline comes before, and one for the
-    difference after, with p-values of the paired bootstrap.
+    JSON line: chrF, BLEU and TER by sacrebleu with its signatures and 95 % intervals, and the
+    ratio of lengths. With SOURCES, the line also has the shares of numbers and terms kept, and the
+    number of translations that each check of translate flags. With --baseline, its line comes
+    first, and a line with the difference and p-values of the paired bootstrap comes last.
     """
     require_extra("sacrebleu", "score-translation", "translation")
     from bmtools.translation.score_translation import score_translation
 
     with usage_errors():
         if [hypotheses, references, sources, options["baseline"]].count(STDIN) > 1:
-            raise click.UsageError("found stdin more than once, expected one file from there")
+            raise click.UsageError("found stdin more than once, expected it for one file only")
         lines = score_translation(hypotheses, references, sources, reject=reject, **options)
     print_results(step, lines, output)
     best = max((line for line in lines if "chrf" in line), key=lambda line: line["chrf"])

@@ -43,12 +43,12 @@ from bmtools.translation.settings import AuditConfig, DocumentConfig, RayConfig,
 @takes_values(DocumentConfig, without=(
     "source_lang", "target_lang", "project", "drop_annotations"))
 @click.option("--drop-annotations", is_flag=True,
-              help="Remove target and predicted, and without --project entities, relations and "
-                   "answers, instead of refusing them.")
+              help="Remove annotations instead of rejecting their records: target and predicted, "
+                   "and without --project also entities, relations and answers.")
 @takes_abbreviations
 @click.option("--project", is_flag=True,
-              help="Carry entities, relations and answers to the translation, once all is "
-                   "translated.")
+              help="After translation, transfer entities, relations and answers to the translated "
+                   "text.")
 @takes_projection(without=("glossary", "pairing"))
 @click.option("--cache", type=WorkDirectory(), metavar="DIR",
               help="Keep sentences and their translations here, for this and other runs.")
@@ -59,8 +59,8 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
             overwrite: bool, **options: Any) -> None:
     """Translate records sentence by sentence.
 
-    Texts are split into sentences, and put together again around what was between them. Each
-    different sentence is translated once. How many came from where is written to stderr.
+    Texts are split into sentences and joined again with the white space between them. Each
+    different sentence is translated once. Counts of their sources are written to stderr.
     """
     from bmtools.io.passes import opened_run
     from bmtools.translation.counts import translation_lines

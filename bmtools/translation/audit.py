@@ -1,9 +1,9 @@
-"""Audit of translations: faults that show next to the source, without a reference.
+"""Audit of translations: faults that a comparison with the source shows, without a reference.
 
-The thresholds come from 7,714 pairs of sentences: WMT's biomedical test sets (English and French),
-CasiMedicos and AbstRCT (English and Italian). Each check flags less than 1 % of people's own
-translations. `numbers` flags up to 1.9 %, and most of these do miss a number. docs/translation.md
-shows the values.
+The thresholds come from 7,714 sentence pairs: WMT's biomedical test sets (English and French),
+CasiMedicos and AbstRCT (English and Italian). Each check flags less than 1 % of the human
+translations. Only `numbers` flags up to 1.9 %, and most of these do miss a number.
+docs/translation.md shows the values.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from bmtools.translation.quantities import (
 )
 from bmtools.translation.settings import CHECKS
 
-# Median length in characters beside English in the sets above; others as the mean of the two.
+# Median length in characters relative to English in the sets above; for other languages the mean.
 _LENGTHS = {"en": 1.0, "fr": 1.18, "it": 1.11}
 _OTHER_LENGTH = 1.15
-_SLACK = 15  # characters more or less that mean nothing in a short sentence
+_SLACK = 15  # difference in characters that is normal in a short sentence
 _SHORTEST, _LONGEST = 0.64, 1.6
 _IDEOGRAPH = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
 _LETTERS_OF_IDEOGRAPH = 2.5
-# Words; single characters where words are not set apart.
+# Words; single characters in scripts without spaces between words.
 _TOKEN = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u4e00-\u9fff]"
                     r"|[^\W\d_]+")
 _STUTTER = re.compile(r"([^\W\d_]{1,4}?)\1{5,}")
@@ -45,16 +45,16 @@ _LEAST_COPYABLE = 4
 _ENOUGH_LETTERS = 40
 _UNLIKELY = 0.02
 _SIGN = re.compile(r"\w")
-_FAILED = ("failed",)  # what the engine itself could not translate
+_FAILED = ("failed",)  # the engine reported a fault
 
 
 class Auditor:
-    """Check of translations beside their sources.
+    """Check that compares translations with their sources.
 
     Args:
         source: language of the sentences, ISO 639-1.
         target: language of the translations.
-        checks: names of `CHECKS`.
+        checks: names from `CHECKS`.
     """
 
     def __init__(self, source: str, target: str, checks: Sequence[str] = tuple(CHECKS)) -> None:
@@ -66,7 +66,7 @@ class Auditor:
         self._knows_languages = "language" in checks and bool(util.find_spec("py3langid"))
 
     def faults(self, sentence: str, text: str) -> tuple[str, ...]:
-        """Name the faults of a translation; an empty one has no other."""
+        """Name the faults of a translation; an empty translation has only the fault "empty"."""
         if "empty" in self.checks and _SIGN.search(sentence) and not _SIGN.search(text):
             return ("empty",)
         (source, target), both = self._languages, (sentence, text)
@@ -84,20 +84,20 @@ class Auditor:
 
     def all_faults(self, sentences: Sequence[str],
                    translations: Sequence[Translation]) -> list[tuple[str, ...]]:
-        """Name the faults of translations in order."""
+        """Name the faults of each translation, in order."""
         return [_FAILED if one.fault else self.faults(sentence, one.text)
                 for sentence, one in zip(sentences, translations, strict=True)]
 
 
 def _ratio(sentence: str, text: str, expansion: float) -> float:
-    """Compare lengths: 1 is that of most translations, and of all short ones nearly so."""
+    """Compare lengths: usually near 1, and always near 1 for short sentences."""
     before, after = (len(one) + (_LETTERS_OF_IDEOGRAPH - 1) * len(_IDEOGRAPH.findall(one))
                      for one in (sentence, text))
     return (after + _SLACK) / (before * expansion + _SLACK)
 
 
 def is_looping(sentence: str, text: str) -> bool:
-    """Tell whether words come again and again, and do not in the source."""
+    """Return whether the translation repeats words and the source does not."""
     if _STUTTER.search(text) and not _STUTTER.search(sentence):
         return True
     before, after = (_TOKEN.findall(one.casefold()) for one in (sentence, text))
@@ -106,12 +106,12 @@ def is_looping(sentence: str, text: str) -> bool:
 
 
 def _runs(tokens: list[str]) -> int:
-    """Count the most frequent three tokens in a row."""
+    """Count the most frequent sequence of three tokens."""
     return max(Counter(zip(tokens, tokens[1:], tokens[2:], strict=False)).values(), default=0)
 
 
 def _comes_thrice(tokens: list[str]) -> bool:
-    """Tell whether one to five tokens come three times, one right after the other."""
+    """Return whether a sequence of one to five tokens occurs three times in a row."""
     for length in range(1, _LONGEST_LOOP + 1):
         streak = 0
         for first, second in zip(tokens, tokens[length:], strict=False):
@@ -122,9 +122,9 @@ def _comes_thrice(tokens: list[str]) -> bool:
 
 
 def is_copied(sentence: str, text: str) -> bool:
-    """Tell whether half the words of the source, or more, stand in the translation.
+    """Return whether the translation contains at least half of the words of the source.
 
-    Names do not count: words with capitals, and those of less than four letters.
+    Words with capitals and words of less than four letters do not count, because they may be names.
     """
     words = [word for word in _COPYABLE.findall(sentence) if word.islower()]
     kept = set(_COPYABLE.findall(text))
@@ -133,10 +133,11 @@ def is_copied(sentence: str, text: str) -> bool:
 
 
 def is_in_another_language(text: str, language: str) -> bool:
-    """Tell by py3langid whether a text is in another language; False if that cannot be known.
+    """Return whether a text is in another language according to py3langid; False if unknown.
 
-    Of 11,847 sentences of 40 letters or more in clinical English, French and Italian, one has a
-    probability of its own language below 0.02; in shorter ones Latin names mislead.
+    Among 11,847 clinical sentences of at least 40 letters in English, French and Italian, one has a
+    probability below 0.02 for its own language. Shorter sentences are not checked, because Latin
+    names mislead py3langid.
     """
     language = {"nb": "no"}.get(primary_language(language), primary_language(language))
     identifier = load_identifier()
@@ -145,14 +146,14 @@ def is_in_another_language(text: str, language: str) -> bool:
 
 
 class AuditedTranslator(Layer):
-    """Translator whose translations are checked, and tried again where they have faults.
+    """Translator that checks translations and tries again if they have faults.
 
-    Of all attempts at a sentence the one with the fewest faults is kept, of equal ones that with
-    the highest log-probability. Its faults are among its flags.
+    Of all attempts at a sentence, the attempt with the fewest faults is kept; among equals, the
+    attempt with the highest log-probability. Its faults are added to its flags.
 
     Args:
-        engine: that translates.
-        auditor: of its translations.
+        engine: engine that translates.
+        auditor: checks the translations.
     """
 
     def __init__(self, engine: Translator, auditor: Auditor) -> None:
@@ -160,7 +161,7 @@ class AuditedTranslator(Layer):
         self._auditor = auditor
 
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
-        """Translate sentences, by the attempt's settings and those after it."""
+        """Translate sentences with the settings of this attempt, then with further settings."""
         best = self.engine.translate(sentences, attempt)
         faults = self._auditor.all_faults(sentences, best)
         for further in range(attempt + 1, self.attempts):
@@ -186,7 +187,7 @@ def _rank(translation: Translation, faults: tuple[str, ...]) -> tuple[bool, int,
 
 
 def _flagged(translation: Translation, faults: tuple[str, ...]) -> Translation:
-    """Mark a translation by its faults; nothing at all is none."""
+    """Add faults to a translation's flags; an empty translation counts as untranslated."""
     if not faults or faults == _FAILED:
         return translation
     fault = "the engine wrote nothing" if "empty" in faults else ""

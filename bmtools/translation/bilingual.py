@@ -1,4 +1,4 @@
-"""Files of sentences or terms and their translations: TMX and TSV."""
+"""TMX and TSV files of sentences or terms with their translations."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _CODE = ("bpt", "ept", "it", "ph", "ut", "sub")
 
 
 def read_pairs(path: Path, source: str, target: str) -> Iterator[tuple[str, str]]:
-    """Read sentence pairs, white space normalised.
+    """Read sentence pairs, with normalised white space.
 
     Raises:
-        DataError: no TMX and no TSV, or without the two languages.
+        DataError: the file is not TMX or TSV, or does not contain both languages.
     """
     is_tmx = path.name.lower().removesuffix(".gz").removesuffix(".zst").endswith(".tmx")
     pairs = (_tmx_pairs if is_tmx else _tsv_pairs)(
@@ -59,7 +59,7 @@ def _tsv_pairs(path: Path, source: str, target: str) -> Iterator[tuple[str, str]
 
 
 def _header(cells: Sequence[str], source: str, target: str) -> tuple[int, int] | None:
-    """Find the two columns by the names in the first line."""
+    """Return the indices of the two columns that the first line names."""
     names = [primary_language(cell.strip()) for cell in cells]
     for left, right in ((source, target), ("source", "target")):
         if left in names and right in names:
@@ -68,7 +68,7 @@ def _header(cells: Sequence[str], source: str, target: str) -> tuple[int, int] |
 
 
 def _is_language(cell: str) -> bool:
-    """Tell whether a cell is a language code, as of a header that names other languages."""
+    """Return whether a cell is a language code, as in a header that names other languages."""
     import langcodes
 
     return bool(re.fullmatch(r"[a-z]{2,3}([-_]\w+)?", cell)) and langcodes.tag_is_valid(cell)

@@ -2,8 +2,9 @@
 
 The cache is an SQLite database. It survives kills and accepts several writers.
 
-A key is a hash of the sentence and of all that its translation depends on, so that other settings
-never find a stale one. What is stored is final: checked, with its flags and its log-probability.
+A key is a hash of the sentence and of everything that its translation depends on, so other settings
+never find a stale translation. The stored translations are final: they have been checked, and have
+their flags and log-probability.
 """
 
 from __future__ import annotations
@@ -44,14 +45,14 @@ class CachedTranslation(NamedTuple):
 
 
 class SentenceCache:
-    """Translations by sentence, those of one engine and its settings.
+    """Translations by sentence, for one engine and its settings.
 
-    A batch is stored whole or not at all.
+    A batch is stored completely or not at all.
 
     Args:
-        fingerprint: text that differs wherever translations might.
-        path: of the database; None for a temporary one.
-        run: name of the run, under which its own batches are found again after a kill.
+        fingerprint: text that differs whenever translations might differ.
+        path: path of the database; None for a temporary database.
+        run: name of the run; a resumed run recognizes its own batches by it.
         label: name of the database for messages.
     """
 
@@ -67,7 +68,7 @@ class SentenceCache:
                 "SELECT id FROM runs WHERE name = ?", name).fetchone()
 
     def get(self, sentence: str) -> CachedTranslation | None:
-        """Look a sentence up, also one that could not be translated; None if it is new."""
+        """Look up a sentence, even if it could not be translated; None if it is new."""
         with self._shared.failures():
             row = self._database.execute("SELECT run, translation FROM sentences WHERE key = ?",
                                          (self._key(sentence),)).fetchone()
@@ -78,9 +79,9 @@ class SentenceCache:
         """Store a batch.
 
         Args:
-            sentences: different ones.
-            translations: of them.
-            counts: of the engine, in this run so far.
+            sentences: different sentences.
+            translations: their translations.
+            counts: counts of the engine in this run so far.
         """
         with self._shared.failures(), self._shared.transaction():
             self._database.executemany(
@@ -92,7 +93,7 @@ class SentenceCache:
                 (len(sentences), msgspec.json.encode(counts).decode(), self._run))
 
     def counts(self) -> tuple[int, Counter[str]]:
-        """Return how many sentences this run has translated, and its engine's counts."""
+        """Return the number of sentences translated in this run, and the engine's counts."""
         with self._shared.failures():
             translated, counts = self._database.execute(
                 "SELECT translated, counts FROM runs WHERE id = ?", (self._run,)).fetchone()
@@ -111,18 +112,18 @@ class SentenceCache:
 class SentenceBatches:
     """Translations by sentence, made in batches of new sentences.
 
-    The batches depend on the order of the sentences alone. A cached batch is cached whole, so those
-    of an interrupted run go on where it was, and an engine in whose arithmetic the neighbours of a
-    sentence take part gives the same translations as without interruption. Sentences that an
-    earlier run could not translate are tried again. Memory holds the newest translations.
+    The batches depend only on the order of the sentences, and the cache stores complete batches.
+    A resumed run therefore forms the same batches as an uninterrupted run. Its translations are
+    the same even if the other sentences of a batch influence the engine's arithmetic. Sentences
+    that an earlier run could not translate are tried again. Memory holds the newest translations.
 
     Args:
-        translator: of batches; a batch's translations depend on the batch alone.
-        cache: of the translator's translations.
+        translator: translates batches; a batch's translations depend only on the batch.
+        cache: cache of the translator's translations.
 
     Attributes:
-        completed: batches whose translations are there.
-        translated: sentences of this run in them.
+        completed: number of translated batches.
+        translated: number of sentences translated in this run.
     """
 
     def __init__(self, translator: Translator, cache: SentenceCache) -> None:
@@ -134,14 +135,14 @@ class SentenceBatches:
         self._known: OrderedDict[str, CachedTranslation] = OrderedDict()
         self._numbers: dict[str, int] = {}  # of the batches of sentences that are under way
         self._new: list[str] = []
-        self._waiting = 0  # texts since the first of them
+        self._waiting = 0  # texts since the first new sentence
         self._submitted: deque[tuple[list[str], Callable[[], list[Translation]]]] = deque()
 
     def add(self, sentences: Iterable[str]) -> int:
-        """Take a text's sentences, and return how many batches must be completed for them."""
+        """Add a text's sentences, and return how many batches must be completed for them."""
         needed = 0
         self._waiting += bool(self._new)
-        if self._waiting > _MOST_WAITING:  # texts without a new sentence, which memory holds
+        if self._waiting > _MOST_WAITING:  # texts without a new sentence would fill the memory
             self._submit()
         for sentence in sentences:
             if sentence not in self._numbers and self._is_new(sentence):
@@ -153,7 +154,7 @@ class SentenceBatches:
         return needed
 
     def finish(self) -> None:
-        """Complete all batches; the last may be small."""
+        """Complete all batches; the last one may be small."""
         if self._new:
             self._submit()
         while self._submitted:
@@ -177,7 +178,7 @@ class SentenceBatches:
         return found
 
     def counts(self) -> Counter[str]:
-        """Return the engine's counts, those before an interruption included."""
+        """Return the engine's counts, including those before an interruption."""
         return self._counted + self._translator.counts
 
     def _submit(self) -> None:

@@ -18,7 +18,7 @@ _Answer = tuple[dict[str, Any], list[Translation], Counter[str]]
 
 
 class _EngineWorker:
-    """An engine on a node, which answers a batch by what it is, translations and counts."""
+    """An engine on a node; for each batch it returns its facts, the translations and counts."""
 
     def __init__(self, load: Callable[[], Translator]) -> None:
         self._engine = load()
@@ -31,14 +31,15 @@ class _EngineWorker:
 
 
 class RayTranslator(Translator):
-    """Translator whose batches are translated by copies of an engine on the nodes of a cluster.
+    """Translator that sends batches to copies of an engine on the nodes of a cluster.
 
-    Each batch is translated whole by one copy, so translations are those of a single machine.
+    One copy translates a complete batch, so the translations equal those of a single machine.
 
     Args:
-        config: of the cluster.
-        load: loads the engine; sent to the nodes, where its files must have the same paths.
-        uses_gpu: whether the engine takes a GPU where there is one.
+        config: settings of the cluster.
+        load: loads the engine; sent to the nodes, where the engine's files must have the same
+            paths.
+        uses_gpu: whether the engine uses a GPU if there is one.
 
     Raises:
         BmtoolsError: no cluster answers, or no node can load the engine.
@@ -61,12 +62,12 @@ class RayTranslator(Translator):
 
     @property
     def ahead(self) -> int:
-        """Batches that can be under way at a time."""
+        """Maximum number of batches that are translated at the same time."""
         return self._pool.ahead
 
     @property
     def counts(self) -> Counter[str]:
-        """Counts of the copies, and how many of these were lost."""
+        """Counts of all copies, and the number of lost copies."""
         return self.own_counts + Counter(lost_workers=self._pool.losses)
 
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
@@ -78,14 +79,14 @@ class RayTranslator(Translator):
         return partial(self._receive, self._pool.submit(sentences))
 
     def close(self) -> None:
-        """Leave the cluster; its copies of the engine end."""
+        """Leave the cluster and end the copies of the engine."""
         self._pool.close()
 
     def _receive(self, answers: Iterator[_Answer]) -> list[Translation]:
-        """Take the answer to a batch.
+        """Receive the translations of a batch.
 
         Raises:
-            BmtoolsError: another engine gave it.
+            BmtoolsError: another engine made them.
         """
         [(facts, translations, counts)] = answers
         self._facts = self._facts or facts

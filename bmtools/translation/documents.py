@@ -1,4 +1,4 @@
-"""Documents as sentences: split, and put together again from translations."""
+"""Splitting of documents into sentences, and joining of the translated sentences."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ Spans = list[tuple[int, int, int, int]]
 
 @dataclass(frozen=True)
 class Document:
-    """A record and its split texts, by their keys; one that is passed on as it is has none.
+    """A record and the sentences of its texts.
 
     Args:
-        record: as it was read.
-        texts: sentences by the keys of their texts.
-        mentions: annotated words that are translated by themselves.
-        error: why it is rejected.
+        record: the record as it was read.
+        texts: sentences by the keys of their texts; empty if the record is passed on unchanged.
+        mentions: annotated phrases that are also translated on their own.
+        error: the reason for rejecting the record.
     """
 
     record: Record
@@ -60,19 +60,19 @@ def translate_records(records: Iterable[Record | RecordError], translator: Trans
                       abbreviations: Abbreviations | None = None) -> Iterator[Record]:
     """Translate the texts of records, sentence by sentence.
 
-    Order, ids and unknown keys stay; a sentence that comes again is translated once. What waits
-    at a time are the batches under way, and the records that need them or come after those.
+    Order, ids and unknown keys stay unchanged. A repeated sentence is translated once. Memory
+    holds the batches being translated, the records that need them, and the records after those.
 
     Args:
-        records: in the source language, or without a `lang`; and errors of reading them.
-        translator: for the two languages of the settings; it is closed at the end.
+        records: records in the source language or without a `lang`, and errors from reading.
+        translator: translator for the two languages of the settings; closed at the end.
         config: languages, and the treatment of untranslatable sentences and records.
-        reject: receives records that cannot be translated, in the order of the records, unless it
-            ends the translation.
-        counts: updated while records go by; see `bmtools.translation.counts`.
-        cache: of the translator's sentences; a temporary one by default.
-        total: number of records, for the status, where it is known.
-        abbreviations: beside those known of the source language.
+        reject: receives records that cannot be translated, in the order of the records; it may
+            raise an error to end the translation.
+        counts: updated during translation; see `bmtools.translation.counts`.
+        cache: cache of the translator's sentences; a temporary one by default.
+        total: number of records, for the status, if it is known.
+        abbreviations: further abbreviations of the source language.
     """
     counts = Counter() if counts is None else counts
     status = partial(set_status, "translating", total=total, unit="records")
@@ -102,7 +102,7 @@ def translate_records(records: Iterable[Record | RecordError], translator: Trans
 
 def _split(record: Record | RecordError, engine: Translator, config: DocumentConfig,
            abbreviations: Abbreviations | None) -> Document:
-    """Split a record into sentences, or say why it is rejected."""
+    """Split a record into sentences, or state why it is rejected."""
     if isinstance(record, RecordError):
         return Document(Record(), error=record)
     source = config.source_lang
@@ -114,12 +114,12 @@ def _split(record: Record | RecordError, engine: Translator, config: DocumentCon
         if config.other_languages == "keep":
             return Document(record)
         already = " already" * (lang == primary_language(config.target_lang))
-        fault = (f"key 'lang': found {record['lang']!r}{already}, expected {source!r}; leave "
-                 f"the record out, or pass it on with {setting('other_languages')} keep")
+        fault = (f"key 'lang': found {record['lang']!r}{already}, expected {source!r}; remove "
+                 f"the record, or keep it untranslated with {setting('other_languages')} keep")
     elif annotation:
-        fault = (f"key '{annotation}': refers to the words of the original, expected "
-                 f"plain text; {setting('project')} carries entities, relations and answers "
-                 f"along, {setting('drop_annotations')} removes it")
+        fault = (f"key '{annotation}': found annotations of the original words, expected plain "
+                 f"text; transfer entities, relations and answers with {setting('project')}, or "
+                 f"remove the key with {setting('drop_annotations')}")
     elif not (fault := translation_fault(record.get("licence", ""), engine.licence)):
         spans = annotated_spans(record) if config.project and config.translate_mentions else ()
         mentions = (plain_line(record["text"][start:end]) for start, end in spans)
@@ -145,7 +145,7 @@ def _finished(document: Document, batches: SentenceBatches, engine: Translator,
     if not error and config.missing == "reject":
         error = next((RecordError(
             document.record.place, f"no translation of {one[:80]!r}: {translations[one].fault}; "
-            f"or go on with {setting('missing')} keep or drop", document.record)
+            f"or continue with {setting('missing')} keep or drop", document.record)
             for one in document.sentences if translations[one].fault), None)
     if error:
         reject(error)
@@ -156,7 +156,7 @@ def _finished(document: Document, batches: SentenceBatches, engine: Translator,
 
 def _joined(document: Document, translations: Mapping[str, Translation], engine: Translator,
             config: DocumentConfig, counts: Counter[str]) -> Record:
-    """Join translations, and the rest of their record; count them."""
+    """Return the translated record, and count its sentences and words."""
     sentences = document.sentences
     annotations = [key for key in ANNOTATIONS if document.record.get(key)]
     record = document.record.without(*annotations)
@@ -197,7 +197,7 @@ def _joined(document: Document, translations: Mapping[str, Translation], engine:
 
 
 def moved(offset: int, translation: str, spans: Spans) -> int:
-    """Move an offset of the source; one inside a sentence goes to the sentence's end."""
+    """Convert an offset in the source; if it is inside a sentence, return the sentence's end."""
     before = after = 0
     for start, end, first, last in spans:
         if offset <= start:
@@ -210,12 +210,13 @@ def moved(offset: int, translation: str, spans: Spans) -> int:
 
 def join_text(source: str, sentences: list[Sentence], translations: Mapping[str, Translation],
               config: DocumentConfig) -> tuple[str, Spans]:
-    """Put translations in the places of their sentences.
+    """Replace sentences by their translations.
 
-    A sentence without one stays as it is, or takes the space after it along; see `config.missing`.
+    A sentence without a translation is kept, or dropped with the space after it; see
+    `config.missing`.
 
     Returns:
-        the whole, and the spans of the sentences in it, empty ones where they were dropped.
+        the translated text, and the spans of its sentences; a dropped sentence has an empty span.
     """
     if not sentences:
         return source, []

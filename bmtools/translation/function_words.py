@@ -13,7 +13,7 @@ _FOLDER = Path(__file__).with_name("word_lists")
 
 @cache
 def function_words(language: str) -> Mapping[str, frozenset[str]]:
-    """Read the function words of a language by kind; nothing where it has no list.
+    """Read the function words of a language by kind; empty if the language has no list.
 
     A line is `kind: words`; `#` begins a comment.
     """
@@ -24,6 +24,6 @@ def function_words(language: str) -> Mapping[str, frozenset[str]]:
 
 
 def words_of_all_languages(*kinds: str) -> list[str]:
-    """List the function words of some kinds, of all languages that have a list."""
+    """List the function words of the given kinds in all languages that have a list."""
     return sorted({word for path in _FOLDER.glob("*.txt") for kind in kinds
                    for word in function_words(path.stem).get(kind, ())})

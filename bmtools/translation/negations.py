@@ -1,4 +1,4 @@
-"""Negations of sentences, which a translation must not lose."""
+"""Search for negations that a translation has lost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def _pattern(words: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![^\W_-])(?:{words})(?![^\W_])", re.IGNORECASE)
 
 
-# Of each language, words that negate a clause; and others that a translator may write for one.
+# For each language: words that negate a clause, and words that a translator may use instead.
 _WORDS = {
     "en": (r"(?<!whether or )(?<!\bor )(?<!\bif )not(?! only)|no(?!\.)|never|neither|none|nobody"
            r"|nothing|without|cannot|\w+n['\u2019]t|non(?!e)-?\w+",
@@ -33,13 +33,13 @@ _ANY = {language: _pattern(f"{firm}|{other}") for language, (firm, other) in _WO
 
 
 def lacks_negation(source: str, target: str, source_language: str, target_language: str) -> bool:
-    """Tell whether a sentence has more negations than its translation; False if unknown.
+    """Return whether a sentence has more negations than its translation; False if unknown.
 
     Args:
         source: the sentence.
         target: its translation.
-        source_language: of the sentence, ISO 639-1.
-        target_language: of the translation.
+        source_language: language of the sentence, ISO 639-1.
+        target_language: language of the translation.
     """
     clauses = _CLAUSES.get(primary_language(source_language))
     found = _ANY.get(primary_language(target_language))

@@ -1,4 +1,4 @@
-"""Numbers and units of sentences, however languages write them."""
+"""Comparison of the numbers and units of sentences in different languages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GAP = re.compile(r"(?<=\d[.,])\s(?=\d)|(?<=\d)\s(?=\d{3}(?!\d))")
 _AFTER_NOON = re.compile(r"\d\s?p\.?\s?m\b", re.IGNORECASE)
 _ROMAN = [tens + ones for tens in ("", "X", "XX") for ones in (
     "", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX")]
-# Words of one to twelve, with ordinals, multiples and what says one or two in other words.
+# Words for 1 to 12, including ordinals, multiples and other words that mean one or two.
 _ONES = {language: words.split() for language, words in {
     "en": "one|first|single|sole|once two|second|twice|double|half|halves|both "
           "three|third|thrice|triple four|fourth|quarter five|fifth six|sixth seven|seventh "
@@ -45,7 +45,7 @@ _ONES = {language: words.split() for language, words in {
           "neun(?:te[lmnrs]?|mal)? zehn(?:te[lmnrs]?|mal)? elf(?:te[mnrs]?)? "
           "zwölf(?:te[mnrs]?)?|dutzend",
 }.items()}
-# Words of 13 to 19; of 20 to 90 without their ends; of 100; the ends; what joins a ten and a one.
+# Words for 13 to 19; stems for 20 to 90; words for 100; endings; what joins a ten and a one.
 _MORE = {language: [part.split() for part in parts.split("/")] for language, parts in {
     "en": "thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
           "/twent thirt fort fift sixt sevent eight ninet/(?:one.)?hundred/y|ieth/y.?",
@@ -64,7 +64,7 @@ _MORE = {language: [part.split() for part in parts.split("/")] for language, par
           "/zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig/(?:ein)?hundert"
           "/(?:ste.?)?/und",
 }.items()}
-# Spellings of a unit, the first of which names it; `_` is white space or none.
+# Spellings of each unit, first its name; `_` is optional white space.
 _UNITS = {spelling: spellings.split()[0] for spellings in (
     "% \u066a per_cent pour_cent per_cento por_ciento por_cento prozent", "‰", "°C °_C º_C",
     "°F °_F º_F", "mg", "kg", "g gr", "µg mcg ug", "ng", "pg", "L", "dL", "mL", "µL ul", "mmol",
@@ -94,16 +94,16 @@ _UNIT = re.compile(rf"(?<![^\W\d_]){_SYMBOL}", re.IGNORECASE)
 
 
 def lost_numbers(source: str, target: str, language: str) -> list[str]:
-    """List the numbers of a sentence that its translation lacks.
+    """List the numbers of a sentence that are missing from its translation.
 
-    Decimal points and commas count as equal, and so do signs between thousands or in lists. Small
-    numbers may be written in Roman figures, or in words of the language where these are known, an
-    hour after noon may be counted from midnight.
+    Decimal points and commas count as equal, and so do separators of thousands or lists. The
+    translation may write small numbers as Roman numerals, or as words if the words of its language
+    are known. Hours after noon may be on a 12-hour or a 24-hour clock.
 
     Args:
         source: the sentence.
         target: its translation.
-        language: of the translation, ISO 639-1.
+        language: language of the translation, ISO 639-1.
     """
     source, target = _plain(source), _plain(target)
     readings = _readings(target) | _readings(_joined(target))
@@ -115,7 +115,7 @@ def lost_numbers(source: str, target: str, language: str) -> list[str]:
 
 
 def are_reordered(source: str, target: str) -> bool:
-    """Tell whether numbers that each sentence has once come in another order in the other one."""
+    """Return whether numbers that occur once in both sentences have a different order."""
     before, after = ([frozenset(_values(number)) for number in
                       _NUMBER.findall(_joined(_plain(one)))] for one in (source, target))
     once = {one for one in before if before.count(one) == 1 == after.count(one)}
@@ -123,20 +123,20 @@ def are_reordered(source: str, target: str) -> bool:
 
 
 def has_turned_comparisons(source: str, target: str) -> bool:
-    """Tell whether a number is above in one sentence and below in the other, by the signs at it."""
+    """Return whether a number has a sign for "above" in one sentence and "below" in the other."""
     return _contradict(*([(_SENSES[sign[0]], _values("".join(number.split())))
                           for sign, number in _COMPARISON.findall(_plain(text))]
                          for text in (source, target)))
 
 
 def have_other_times(source: str, target: str, source_language: str, target_language: str) -> bool:
-    """Tell whether a number has another unit of time in the translation; False if unknown.
+    """Return whether a number has another unit of time in the translation; False if unknown.
 
     Args:
         source: the sentence.
         target: its translation.
-        source_language: of the sentence, ISO 639-1.
-        target_language: of the translation.
+        source_language: language of the sentence, ISO 639-1.
+        target_language: language of the translation.
     """
     return _contradict(_times(source, source_language), _times(target, target_language))
 
@@ -151,13 +151,13 @@ def _times(text: str, language: str) -> list[tuple[str, set[float]]]:
 
 @cache
 def _after_number(words: str) -> re.Pattern[str]:
-    # From the first figure to the last one, or long numbers would take quadratic time.
+    # Always match all digits of a number: shorter matches would take quadratic time.
     return re.compile(rf"(?<!\d)((?>{_NUMBER.pattern}))[\s-]?(?:{words})(?![^\W_])", re.IGNORECASE)
 
 
 def _contradict(before: list[tuple[str, set[float]]],
                 after: list[tuple[str, set[float]]]) -> bool:
-    """Tell whether a number of one sentence never has what it has in the other."""
+    """Return whether a number's unit or sign in one sentence never occurs with it in the other."""
     for first, second in ((before, after), (after, before)):
         for own, number in second:
             others = {other for other, value in first if value & number}
@@ -167,31 +167,31 @@ def _contradict(before: list[tuple[str, set[float]]],
 
 
 def _absent(text: str, readings: set[float]) -> list[str]:
-    """List the numbers without a reading among those found; one with commas may be a list."""
+    """List the numbers of a text that are not among the readings; commas may separate a list."""
     return [part for number in _NUMBER.findall(text) if not _values(number) & readings
             for part in ([number] if number[0] == "," else number.split(","))
             if not _values(part) & readings]
 
 
 def numbers_of(text: str) -> list[str]:
-    """List the numbers of a text, as it writes them but for their figures."""
+    """List the numbers of a text as they are written, but with ASCII digits."""
     return _NUMBER.findall(_plain(text))
 
 
 def lost_units(source: str, target: str, source_language: str = "",
                target_language: str = "") -> list[str]:
-    """List the units after a number of a sentence that its translation lacks.
+    """List the units after numbers of a sentence that are missing from its translation.
 
-    Units of time count where the words of both languages are known.
+    Units of time count if their words in both languages are known.
 
     Args:
         source: the sentence.
         target: its translation.
-        source_language: of the sentence, ISO 639-1.
-        target_language: of the translation.
+        source_language: language of the sentence, ISO 639-1.
+        target_language: language of the translation.
 
     Returns:
-        their symbols, and names of units of time.
+        symbols of units, and names of units of time.
     """
     found = {_unit(symbol) for symbol in _QUANTITY.findall(source)}
     lost = sorted(found - {_unit(symbol) for symbol in _UNIT.findall(target)}) if found else []
@@ -207,7 +207,7 @@ def _unit(symbol: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Write figures of all scripts in ASCII, and those set high or low apart from others."""
+    """Convert digits of all scripts to ASCII, with `^` before superscripts and subscripts."""
     if text.isascii():
         return text
     text = unicodedata.normalize("NFKC", text.translate(_SIGNS))
@@ -215,7 +215,7 @@ def _plain(text: str) -> str:
 
 
 def _joined(text: str) -> str:
-    """Remove white space within what may be one number."""
+    """Remove white space that may be inside a number."""
     return _GAP.sub("", text)
 
 
@@ -224,7 +224,7 @@ def _readings(text: str) -> set[float]:
 
 
 def _values(number: str) -> set[float]:
-    """List what a number may mean: 1.234 is 1234, too."""
+    """List the possible values of a number: 1.234 may also be 1234."""
     signs = re.sub(r"\d", "", number)
     if not signs:
         return {float(number)}
@@ -238,7 +238,7 @@ def _values(number: str) -> set[float]:
 
 
 def _is_spelt(number: str, text: str, language: str) -> bool:
-    """Look for a whole number below 1,000 in Roman figures or in words."""
+    """Return whether a text has a whole number below 1,000 as a Roman numeral or in words."""
     value = int(number) if number.isdigit() and len(number) < 4 else 0
     if not value:
         return False
@@ -249,7 +249,7 @@ def _is_spelt(number: str, text: str, language: str) -> bool:
 
 @cache
 def _spelling(value: int, language: str) -> re.Pattern[str]:
-    """Make the pattern of a number from 1 to 999 in words."""
+    """Return the pattern of a number from 1 to 999 in words."""
     return re.compile(rf"(?<![^\W_])(?:{_words(value, language)})s?(?![^\W_])", re.IGNORECASE)
 
 

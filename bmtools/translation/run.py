@@ -20,21 +20,22 @@ from bmtools.records import Record
 class TranslationRun(ResumableRun):
     """Run that translates into a file.
 
-    The directory has the records done, uncompressed, the rejected ones, how far the input is, and
-    the translated sentences, unless another cache was named.
+    The run's directory contains the finished records, uncompressed, the rejected records, the
+    position in the input and, unless another cache was named, the translated sentences.
 
     Args:
-        output: a regular file, or a free name.
+        output: path of a regular file, or of a new one.
         step: the command.
 
     Attributes:
-        counts: of the records done, those before an interruption included.
-        finish: makes what the file gets of all records; None leaves them as they are.
+        counts: counts of the finished records, including those before an interruption.
+        finish: converts all records before they are written to the output; None to write them
+            unchanged.
     """
 
     def __init__(self, output: str, step: Step | None = None) -> None:
         super().__init__(output, step)
-        self._hashes: deque[str] = deque()  # of the inputs so far, after each one that is not done
+        self._hashes: deque[str] = deque()  # of all inputs up to each input that is not committed
         self._stage: Stage
         self.counts: Counter[str] = Counter()
         self.finish: Callable[[Iterable[Record]], Iterable[Record]] | None = None
@@ -42,11 +43,11 @@ class TranslationRun(ResumableRun):
     def begin_translating(self, settings: Mapping[str, object],
                           items: Iterable[Record | RecordError], reject: Reject,
                           ) -> tuple[str, Iterator[Record | RecordError], Reject]:
-        """Make the directory, or see how far it is; see `ResumableRun`.
+        """Make the directory, or read its progress; see `ResumableRun`.
 
         Returns:
-            the name of the run, the items that are not done, and a function that remembers what is
-            rejected after what was.
+            the name of the run, the items that are not done, and a function that adds rejected
+            records to those of earlier runs.
         """
         name = self.begin(settings)
         self._stage = self.stage()
@@ -63,7 +64,7 @@ class TranslationRun(ResumableRun):
             yield item, digest.hexdigest()
 
     def write(self, records: Iterable[Record]) -> None:
-        """Write records, and the file when all are there."""
+        """Write records to the run's directory, then all of them to the output file."""
         written = self._stage.file(RECORDS)
         committed = time.monotonic()
         for record in records:

@@ -1,4 +1,4 @@
-"""Scores of translations against references: chrF, BLEU and TER by sacrebleu, and what is kept."""
+"""Scores of translations against references: sacrebleu's chrF, BLEU and TER, and terms kept."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
 
 _IDS_NAMED = 3
-# sacrebleu's own tokenizers of Japanese and Korean need further packages.
+# sacrebleu's tokenizers for Japanese and Korean need further packages.
 _TOKENIZERS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char", "lo": "char", "my": "char",
                "km": "char"}
 
@@ -35,9 +35,9 @@ class Segments:
     """Texts of a file.
 
     Args:
-        name: of the file.
-        texts: by id and key.
-        lang: of the records; nothing where they do not tell.
+        name: name of the file.
+        texts: texts by id and key.
+        lang: language of the records; empty if they do not state it.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Segments:
         """Return the texts in the order of others, which must have the same keys.
 
         Raises:
-            DataError: names what one of both files lacks.
+            DataError: a text is missing from one of the two files.
         """
         for some, rest in ((self, others), (others, self)):
             missing = [key for key in rest.texts if key not in some.texts]
@@ -69,28 +69,28 @@ def score_translation(hypotheses: str, references: str, sources: str | None = No
                       reject: Reject = refuse) -> list[JsonObject]:
     """Score translations against references.
 
-    All texts are held in memory; the bootstrap holds some hundred bytes for each resample of each
+    All texts are kept in memory. The bootstrap needs some hundred bytes for each resample of each
     segment.
 
     Args:
         hypotheses: file of translations.
-        references: file of people's translations of the same.
-        sources: file of what was translated.
+        references: file of human translations of the same texts.
+        sources: file of the texts that were translated.
         baseline: file of other translations to compare with.
         glossary: TSV or TMX of terms and their translations; needs sources.
-        source_lang: see `QualityConfig`, likewise the following.
-        target_lang: ISO 639-1.
-        resamples: of the bootstrap.
+        source_lang: see `QualityConfig`.
+        target_lang: see `QualityConfig`.
+        resamples: see `QualityConfig`.
         reject: receives bad records.
 
     Returns:
         a line for each file of translations, and one for their difference.
 
     Raises:
-        DataError: files that do not match, or hold no text.
+        DataError: files that do not match, or contain no text.
     """
     QualityConfig(source_lang, target_lang, resamples)
-    require(not glossary or bool(sources), "glossary", glossary, "a file of sources as well")
+    require(not glossary or bool(sources), "glossary", glossary, "a file of sources")
     set_status("scoring")
     gold = read_segments(references, reject)
     if not any(text.strip() for text in gold.texts.values()):
@@ -98,7 +98,7 @@ def score_translation(hypotheses: str, references: str, sources: str | None = No
     systems = [read_segments(name, reject) for name in filter(None, (baseline, hypotheses))]
     texts = {source_stem(one.name): one.matching(gold) for one in systems}
     require(len(texts) == len(systems), "baseline", baseline,
-            "a file of another name than that of the hypotheses")
+            "a file whose name differs from the name of the hypotheses")
     kept: dict[str, JsonObject] = {name: {} for name in texts}
     target = target_lang or gold.lang
     if sources:
@@ -125,12 +125,12 @@ def read_segments(name: str, reject: Reject = refuse) -> Segments:
 def _lines(systems: Mapping[str, Sequence[str]], references: Sequence[str],
            kept: Mapping[str, JsonObject], resamples: int,
            tokenizer: str | None) -> Iterator[JsonObject]:
-    """Score each system by sacrebleu, and compare the second with the first (Koehn 2004)."""
+    """Score each system with sacrebleu, and compare the second with the first (Koehn 2004)."""
     from sacrebleu.metrics import BLEU, CHRF, TER
     from sacrebleu.significance import PairedTest
 
     metrics: dict[str, Metric] = {"chrf": CHRF(), "bleu": BLEU(tokenize=tokenizer), "ter": TER()}
-    # It gives the intervals that it gives for a single system.
+    # The intervals equal those of a test with a single system.
     found, results = PairedTest(list(systems.items()), metrics, [references], "bs", resamples)()
     scores = dict(zip(metrics, map(results.__getitem__, found), strict=True))
     signatures = dict(zip(metrics, map(str, found.values()), strict=True))

@@ -1,4 +1,4 @@
-"""Terms of sentences, from files, and their protection by placeholders."""
+"""Terms that files list, their search in sentences and their protection by placeholders."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from bmtools.translation.bilingual import read_pairs
 from bmtools.translation.engines.engine import Layer, Translation, Translator
 from bmtools.translation.settings import TermConfig
 
-PLACEHOLDER = "[{}]"  # a footnote to Apertium, which keeps it
+PLACEHOLDER = "[{}]"  # Apertium takes it for a footnote and keeps it
 LOST = "terms"
-# Endings of words that exchange for one another between numbers, and between genders.
+# Groups of endings that distinguish singular from plural, and masculine from feminine.
 _NUMBERS = {
     "en": ("- s es", "y ies", "is es", "us i", "um a", "a ae"),
     "it": ("o i", "a e", "e i", "io i", "co ci chi", "go gi ghi", "ca che", "ga ghe"),
@@ -38,11 +38,12 @@ class Term(NamedTuple):
     """A term in a sentence.
 
     Args:
-        start: of it in the sentence.
-        end: exclusive.
-        target: what the translation must have; as it is in the sentence where that is protected.
-        inside: the same, inside a sentence.
-        language: whose inflected forms of the target count too; none of a protected term.
+        start: start of the term in the sentence.
+        end: end of the term, exclusive.
+        target: text that the translation must contain; the term itself if it is protected.
+        inside: the same text as it is written inside a sentence, without an added capital.
+        language: language whose inflected forms of the target also count; empty for a protected
+            term.
     """
 
     start: int
@@ -53,11 +54,11 @@ class Term(NamedTuple):
 
 
 class TermFinder:
-    """Search for terms in sentences, without regard to case; the longest of those that overlap.
+    """Case-insensitive search for terms in sentences; of overlapping terms the longest is found.
 
     Args:
-        targets: translations of terms; one that stays as it is has none.
-        source: language of the terms, whose plurals and genders are found too.
+        targets: translations by term; empty for a protected term.
+        source: language of the terms; their plurals and genders are also found.
         target: language of the translations.
     """
 
@@ -75,7 +76,7 @@ class TermFinder:
         self._matcher = Matcher(list(folded), folding) if folded else None
 
     def find(self, sentences: Sequence[str]) -> list[list[Term]]:
-        """Find the terms of each sentence, in order and apart from each other."""
+        """Find the terms of each sentence, in order and without overlap."""
         found: list[list[Term]] = [[] for _ in sentences]
         if self._matcher:
             for word, text, start, end in zip(*map(list, self._matcher.find(sentences)),
@@ -88,7 +89,7 @@ class TermFinder:
 
 
 def _cased(target: str, own: str) -> str:
-    """Begin a translation with a capital letter where its term does, but for names and codes."""
+    """Capitalize a translation if its term begins with a capital and continues in lower case."""
     begins = own[:1].isupper() and own[1:].islower()
     return target[:1].upper() + target[1:] if begins else target
 
@@ -106,9 +107,10 @@ def inflected(word: str, language: str, least: int = 3) -> list[str]:
     """List a word and its likely forms in the other number and gender.
 
     Args:
-        word: of a term.
-        language: ISO 639-1; one without endings here has the word alone.
-        least: letters before an ending that changes the gender, which short words may not share.
+        word: a word of a term.
+        language: ISO 639-1; only the word is returned if the endings of the language are unknown.
+        least: minimum number of letters before an ending of gender; shorter stems would match
+            unrelated words.
     """
     code = primary_language(language)
     endings = [(group.replace("-", "").split(" "), shortest)
@@ -120,7 +122,11 @@ def inflected(word: str, language: str, least: int = 3) -> list[str]:
 
 
 def inflected_phrases(term: str, language: str) -> list[str]:
-    """List the forms of a term: of its last word in English, else of a term of one or two words."""
+    """List the forms of a term.
+
+    In English only the last word is inflected, in other languages every word of a term of one or
+    two words.
+    """
     *before, last = term.split()
     is_english = primary_language(language) == "en"
     heads = [[word] if is_english else inflected(word, language, 5) for word in before]
@@ -129,7 +135,7 @@ def inflected_phrases(term: str, language: str) -> list[str]:
 
 
 def has_term(text: str, target: str, language: str = "") -> bool:
-    """Tell whether words stand in a text, without regard to case; in any form with a language."""
+    """Return whether a text contains words in any case and, with a language, in any form."""
     return bool(_word_pattern(target, language).search(text))
 
 
@@ -143,7 +149,7 @@ def _word_pattern(target: str, language: str) -> re.Pattern[str]:
 
 
 def load_terms(config: TermConfig, source: str, target: str) -> TermFinder:
-    """Read the terms that settings name.
+    """Read the terms from the files of the settings.
 
     Raises:
         DataError: a file without terms.
@@ -155,15 +161,15 @@ def load_terms(config: TermConfig, source: str, target: str) -> TermFinder:
 
 
 class ProtectedTranslator(Layer):
-    """Translator that enforces terms where the engine alone does not write them.
+    """Translator that enforces terms that the engine does not write by itself.
 
-    A placeholder has no grammar, so a sentence is translated without first. Where a term is missing
-    from that, it is translated with placeholders for such terms. Where that fails, too, the first
-    translation is kept and flagged.
+    A placeholder has no grammar, so a sentence is first translated without placeholders. If a term
+    is missing from the translation, the sentence is translated again with placeholders for the
+    missing terms. If that also fails, the first translation is kept and flagged.
 
     Args:
-        engine: that translates.
-        finder: of terms.
+        engine: engine that translates.
+        finder: search for the terms.
     """
 
     def __init__(self, engine: Translator, finder: TermFinder) -> None:
@@ -171,7 +177,7 @@ class ProtectedTranslator(Layer):
         self._finder = finder
 
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
-        """Translate sentences, those without a term again."""
+        """Translate sentences, and translate again those whose terms are missing."""
         found = self.engine.translate(sentences, attempt)
         terms = self._finder.find(sentences)
         self.own_counts["terms"] += sum(map(len, terms))
@@ -195,7 +201,7 @@ class ProtectedTranslator(Layer):
 
 
 def _masked(sentence: str, terms: Sequence[Term]) -> str:
-    """Put placeholders in the places of terms."""
+    """Replace terms by placeholders."""
     parts, end = [], 0
     for number, term in enumerate(terms):
         parts += [sentence[end:term.start], PLACEHOLDER.format(number)]
@@ -204,7 +210,7 @@ def _masked(sentence: str, terms: Sequence[Term]) -> str:
 
 
 def _restored(text: str, terms: Sequence[Term]) -> str:
-    """Put terms in the places of their placeholders; nothing where one is lost or comes again."""
+    """Replace placeholders by terms; return "" if a placeholder is missing or repeated."""
     for number, term in reversed(list(enumerate(terms))):
         placeholder = PLACEHOLDER.format(number)
         if text.lower().count(placeholder.lower()) != 1:

@@ -1,4 +1,4 @@
-"""Translation of records by any engine: split into sentences, translated, joined again."""
+"""Translation of records with any engine, sentence by sentence."""
 
 from __future__ import annotations
 
@@ -49,18 +49,17 @@ def translate(records: str | PathLike[str] | Iterable[JsonObject], source_lang: 
         source_lang: ISO 639-1.
         target_lang: ISO 639-1.
         engine: memory, apertium, ctranslate2, transformers, command or http.
-        abbreviations: file of more of them, see `read_abbreviations`.
+        abbreviations: file of further abbreviations, see `read_abbreviations`.
         cache: directory that keeps sentences and their translations for other runs.
-        part: the part of the files that is translated, of several.
-        run: that writes the records, and goes on where it was interrupted; it has counts of its
-            own.
+        part: the part of the files to translate; by default all.
+        run: writes the records, and continues an interrupted run; it has its own counts.
         reject: receives records that cannot be translated.
-        counts: updated while records go by; see `bmtools.translation.counts`.
+        counts: updated during translation; see `bmtools.translation.counts`.
         settings: fields of `EngineConfig`, `DocumentConfig`, `AuditConfig`, `TermConfig`,
             `RayConfig` and, with `project`, of `ProjectionConfig`.
 
     Raises:
-        ValueError: settings that do not belong together.
+        ValueError: settings that contradict each other.
         BmtoolsError: the engine's program, package, pair of languages or checkpoint is missing.
     """
     settings |= {"source_lang": source_lang, "target_lang": target_lang, "engine": engine}
@@ -75,7 +74,7 @@ def translate(records: str | PathLike[str] | Iterable[JsonObject], source_lang: 
         projection.require_resources(config)
     elif idle := changed_settings(ProjectionConfig, vars(projection)):
         name = "method" if idle[0] == "methods" else idle[0]
-        raise ValueError(f"{setting(name)} means nothing without {setting('project')}")
+        raise ValueError(f"{setting(name)} requires {setting('project')}")
     load, plain = partial(load_translator, config, terms, audit=audit), None
     if cluster.ray:
         from bmtools.translation.cluster import RayTranslator
@@ -118,7 +117,7 @@ def translate(records: str | PathLike[str] | Iterable[JsonObject], source_lang: 
 
 def _with_errors(records: str | PathLike[str] | Iterable[JsonObject],
                  reject: Reject) -> Iterator[Record | RecordError]:
-    """Read records, and the errors between them unless one ends the reading."""
+    """Yield records and, if a `reject` collects them, errors in their place among the records."""
     errors: list[RecordError] = []
     collect = refuse if reject is refuse else errors.append
     if isinstance(records, RecordReader):

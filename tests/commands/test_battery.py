@@ -119,7 +119,7 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
     ),
     "translate": (
         (("--engine", "memory"), "--engine memory needs --memory"),
-        (("--engine", "apertium", "--model", "."), "--model means nothing to --engine apertium"),
+        (("--engine", "apertium", "--model", "."), "--model is not supported by --engine apertium"),
         (("--engine", "transformers", "--model", ".", "--precision", "int8"),
          "--precision int8 needs --engine ctranslate2"),
     ),

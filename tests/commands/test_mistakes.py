@@ -72,8 +72,9 @@ MISTAKES = [
      "full: no tokenizer could be loaded, expected tokenizer.json or vocab.txt"),
     (("translate", "CORPUS", "--source-lang", "it", "--target-lang", "en", "--engine",
       "transformers", "--model", "MODEL"), 1,
-     "MODEL: no model for translation (it is a BertForMaskedLM); expected one that writes text, "
-     "such as MarianMTModel: hf download Helsinki-NLP/opus-mt-en-it --local-dir opus-mt-en-it"),
+     "MODEL: found no translation model (it is a BertForMaskedLM); expected one that writes text, "
+     "such as MarianMTModel. Run: hf download Helsinki-NLP/opus-mt-en-it --local-dir "
+     "opus-mt-en-it"),
     (("translate", "CORPUS", "--source-lang", "it", "--target-lang", "en", "--engine",
       "transformers", "--model", "Helsinki-NLP/opus-mt-it-en"), 2,
      "hf download Helsinki-NLP/opus-mt-it-en --local-dir opus-mt-it-en"),

@@ -49,7 +49,7 @@ def test_what_is_unsure_or_not_found_is_counted_by_cause(
     call = ("project", files[0], "--translations", files[1])
     unsure = run(*call, "--min-confidence", 1)
     assert [one["entities"] for one in unsure.records] == [[], []]
-    assert "annotations lost: below the least confidence: 4; relations lost with their " \
+    assert "annotations lost: below the minimum confidence: 4; relations lost with their " \
            "entities: 1" in unsure.err
     lost = run(*call, "--method", "exact")
     assert "annotations lost: no method found them: 4" in lost.err
@@ -147,4 +147,4 @@ def test_a_person_decides_on_what_is_unsure(run: Run, files: tuple[Path, ...],
     refused = run(*call, "--accept", review)
     assert (refused.code, refused.out) == (1, "")
     assert refused.err.startswith(f"bmtools: {review}:1: key 'accepted': found 'mal di testa', "
-                                  "which the target has 0 times")
+                                  "0 times in the target")

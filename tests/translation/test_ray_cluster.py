@@ -69,7 +69,7 @@ def test_no_cluster_is_one_clear_line(
                tmp_path / "memory.tsv")
     outcome = run(*command, "--set", "ray_cores=2")
     assert outcome.code == 2
-    assert "--set ray_cores: found 2, expected nothing without --ray" in outcome.err
+    assert "--set ray_cores: found 2, expected --ray as well" in outcome.err
     outcome = run(*command, "--ray", address)
     assert outcome.code == 1
     assert outcome.err.startswith(f"bmtools: --ray {address}: no cluster answers (")

@@ -226,7 +226,7 @@ def test_the_command_goes_on_and_reports(
     assert again.err.startswith(f"bmtools: {output} is there already, and stays as it is in ")
     again = run(*command, "--overwrite")
     assert (again.code, output.read_bytes()) == (0, whole)
-    assert "bmtools: 3 sentences known from the cache\n" in again.err
+    assert "bmtools: 3 sentences found in the cache\n" in again.err
     assert "2 records, 3 sentences (0 different ones)" in again.err
     assert len(gzip.decompress(whole).splitlines()) == 2
     outcome = run(*memory, source, "--resume")

@@ -98,8 +98,8 @@ def test_other_languages_are_rejected_or_kept_in_place(dictionary: Callable[...,
     kept = list(translate_records(records, dictionary(WORDS), EN_IT, errors.append))
     assert [record["id"] for record in kept] == ["1", "4"]
     assert str(errors[0]) == (
-        "x.jsonl:2: key 'lang': found 'it' already, expected 'en'; leave the record out, or pass "
-        "it on with other_languages keep")
+        "x.jsonl:2: key 'lang': found 'it' already, expected 'en'; remove the record, or keep "
+        "it untranslated with other_languages keep")
     assert errors[1].reason.startswith("key 'lang': found 'es', expected 'en'")
     counts: Counter[str] = Counter()
     kept = list(translate_records(
@@ -157,13 +157,13 @@ def test_a_model_translates_records_from_the_command_line(
                "--model", nllb, "--beam-size", 1)
     outcome = run(*command, "--set", "max_source_tokens=2", path)
     assert outcome.code == 1
-    assert "tokens, the model takes 2; or go on with --missing keep or drop" in outcome.err
+    assert "tokens, the model accepts 2; or continue with --missing keep or drop" in outcome.err
     outcome = run(*command, "--set", "max_source_tokens=2", "--missing", "drop", path)
     assert outcome.code == 0
     assert outcome.records[0]["text"] == ""
     missing, split, retried, _ = outcome.err.splitlines()
     assert missing == "bmtools: 6 sentences without a translation"
-    assert split.endswith("sentences longer than the model takes, translated by clauses")
+    assert split.endswith("sentences too long for the model, translated clause by clause")
     assert retried.startswith("bmtools: 6 sentences with faults, tried")
     outcome = run(*command, path)
     assert outcome.records[0]["text"] == "\n".join(pairs.values())

@@ -1,4 +1,4 @@
-"""Engine on Apertium: rule-based translation by Debian's program."""
+"""Engine that uses Apertium, a program for rule-based translation, as packaged by Debian."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from bmtools.text.languages import primary_language, three_letters
 from bmtools.translation.engines.programs import Answer, Program, ProgramTranslator
 from bmtools.translation.settings import EngineConfig
 
-# Apertium marks words with the first three and reads the other two as its own. In texts,
-# noncharacters replace them on the way through, and the minus before a figure, which would make
-# it the name of a file and let it move.
+# Apertium marks words with the first three signs and has its own use for the next two. Before a
+# digit, it would read the minus as part of a file name and let it move. During translation,
+# noncharacters replace these signs of the text.
 _SIGNS = "*#@~_-"
 _STAND_INS = "".join(chr(0xFDD0 + number) for number in range(len(_SIGNS)))
 _HIDE = str.maketrans(_SIGNS[:-1] + _STAND_INS, _STAND_INS[:-1] + "\ufffd" * len(_SIGNS))
@@ -29,8 +29,8 @@ _MARKED = re.compile(r"(?:[*#@]|\\@)((?:\\.|[^\s*#@\\])*)")
 _ESCAPED = re.compile(r"\\(.)")
 _DATA_FILE = re.compile(r"'(/[^']+)'")
 _WORD = re.compile(r"\w(?:.*\w)?", re.DOTALL)
-# Rules that move the parts of a compound ("12-week study") leave no space where the English had
-# none: "studiodi12 settimane". A blank on either side of the hyphen becomes that space.
+# Rules that move the parts of a compound ("12-week study") insert no space if the English text has
+# none: "studiodi12 settimane". A blank on each side of the hyphen becomes the missing space.
 _HYPHEN = re.compile(r"\b(follow-up|x-ray|(?:twen|thir|for|fif|six|seven|eigh|nine)ty-[a-z]+)"
                      r"|(?<=\w)-(?=\w)", re.IGNORECASE)
 _GAP = "[-]"
@@ -40,19 +40,19 @@ _USELESS_GAP = re.compile(r"(?:\[-\])+(?=[\s.,;:!?)%]|\\\])")
 
 
 class ApertiumTranslator(ProgramTranslator):
-    """Runs chains of Apertium's modes, each over parts of a batch.
+    """Translator that runs parts of a batch through chains of Apertium's modes.
 
-    One mode is a pipe of some fifteen programs. They are started anew for each part: its tagger
-    remembers what it read, so that translations would depend on all sentences before, and on how
-    many chains there are.
+    A mode is a pipe of about fifteen programs. They are started again for each part. Otherwise the
+    tagger would remember earlier sentences, and translations would depend on them and on the number
+    of chains.
 
     Args:
-        config: languages, the one in between, how many chains work at once, and how long a silence
-            may be.
+        config: languages, the intermediate language, the number of parallel chains, and the time
+            without an answer after which a program is stopped.
     """
 
     marks_unknown = True
-    part_sentences = 500  # an answer to the first takes as long as some fifty sentences
+    part_sentences = 500  # starting a chain takes as long as about fifty sentences
 
     def __init__(self, config: EngineConfig) -> None:
         super().__init__(config, **({"via": config.via} if config.via else {}))
@@ -68,23 +68,24 @@ class ApertiumTranslator(ProgramTranslator):
 class ApertiumMode(Program):
     """A mode of Apertium.
 
-    Each sentence goes in with a full stop, as Apertium's own reader of plain text adds one, and
-    with its number as an untranslatable blank, then NUL, at which every program of the pipe
-    flushes. So one that crashes or shifts is noticed.
+    Each sentence is sent with a full stop, as Apertium's own reader of plain text adds one, then
+    its number as an untranslatable blank, then NUL, at which every program of the pipe flushes. The
+    number shows if a sentence is lost or an answer belongs to another sentence.
     """
 
     ending = b"\0"
     has_numbers = True
 
     def pack(self, number: int, sentence: str) -> str:
-        """Escape signs; let parts of English compounds move, but not those in dictionaries."""
+        """Escape signs, and let the parts of English compounds move unless dictionaries have them.
+        """
         text = _RESERVED.sub(r"\\\g<0>", _MINUS.sub(_STAND_INS[-1], sentence.translate(_HIDE)))
         if self.arguments[-1].startswith("en"):
             text = _HYPHEN.sub(lambda found: found[1] or f"{_GAP}-{_GAP}", text)
         return f"{text} .[{number}]"
 
     def unpack(self, number: int, line: bytes) -> Answer | None:
-        """Read an answer, and the words that Apertium marked as unknown."""
+        """Parse an answer and the words that Apertium marked as unknown."""
         text, _, found = line.decode("utf-8", "replace").rpartition(".[")
         return shown(text) if found == f"{number}]" else None
 
@@ -99,7 +100,7 @@ def shown(line: str) -> Answer:
 
 
 def _hash_mode(mode: str) -> str:
-    """Hash the pipe of a mode and the data of its programs; empty where they are not found."""
+    """Hash the pipe of a mode and the data of its programs; empty if the pipe is not found."""
     program = Path(shutil.which("apertium") or "")
     data = Path(os.environ.get("APERTIUM_DATADIR")
                 or program.resolve().parents[1] / "share" / "apertium")
@@ -113,10 +114,10 @@ def _hash_mode(mode: str) -> str:
 
 
 def installed_modes() -> list[str]:
-    """List the directions that are installed.
+    """List the installed modes.
 
     Raises:
-        BmtoolsError: there is no Apertium.
+        BmtoolsError: Apertium is not installed.
     """
     if shutil.which("apertium") is None:
         raise BmtoolsError(f"{setting('engine')} apertium needs the program apertium; on Debian: "
@@ -126,7 +127,7 @@ def installed_modes() -> list[str]:
 
 
 def _mode(source: str, target: str, modes: list[str]) -> str:
-    """Find the mode of a direction; older packages have names of two letters."""
+    """Find the mode that translates between two languages; older packages use two-letter codes."""
     for left in (three_letters(source), primary_language(source)):
         for right in (three_letters(target), primary_language(target)):
             if f"{left}-{right}" in modes:
@@ -135,7 +136,7 @@ def _mode(source: str, target: str, modes: list[str]) -> str:
     after = {mode.partition("-")[2] for mode in modes if mode.startswith(f"{left}-")}
     before = {mode.partition("-")[0] for mode in modes if mode.endswith(f"-{right}")}
     bridges = sorted(after & before)
-    hint = f"or go {setting('via')} {' or '.join(bridges)}, " if bridges else ""
+    hint = f"use {setting('via')} {' or '.join(bridges)}, or " if bridges else ""
     raise BmtoolsError(
-        f"apertium has no mode {left}-{right} here; {hint}or install it, on Debian: apt install "
+        f"apertium has no mode {left}-{right} here; {hint}install it, on Debian: apt install "
         f"apertium-{left}-{right} (or apertium-{right}-{left}: one package, two directions)")

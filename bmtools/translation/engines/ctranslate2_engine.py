@@ -1,4 +1,4 @@
-"""Engine on CTranslate2, and the conversion of published models for it."""
+"""Engine that uses CTranslate2, and the conversion of published models for it."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class CTranslate2Translator(NeuralTranslator):
             TYPES.get(config.precision, config.precision)
         supported = ctranslate2.get_supported_compute_types(device)
         if kind not in ("default", *supported):
-            raise BmtoolsError(f"{setting('precision')} {config.precision} is not for this "
-                               f"{device}; it has {', '.join(sorted(supported))}")
+            raise BmtoolsError(f"{setting('precision')} {config.precision} is not supported on "
+                               f"this {device}; use {', '.join(sorted(supported))}")
         super().__init__(config)
         directory = config.directory if converted else convert(config, self.files)
         self._check_vocabulary(directory)
-        # A core a batch is faster than all cores on one batch.
+        # One core per batch is faster than all cores on one batch.
         self._workers = (config.workers or usable_cores()) if device == "cpu" else 1
         try:
             self._model = ctranslate2.Translator(
@@ -63,8 +63,8 @@ class CTranslate2Translator(NeuralTranslator):
     def _check_vocabulary(self, directory: Path) -> None:
         """Compare the vocabularies of model and tokenizer.
 
-        CTranslate2 reads a token that it does not know as `<unk>`, and without its language marks
-        a model writes nonsense.
+        CTranslate2 reads an unknown token as `<unk>`, and without its language tokens a model
+        writes nonsense.
         """
         known: set[str] = set()
         for path in sorted(directory.glob("*_vocabulary.*")):
@@ -75,42 +75,42 @@ class CTranslate2Translator(NeuralTranslator):
         foreign = sorted(own.union(self.subwords.prefix) - known)
         if len(foreign) > len(own) / 100:
             raise CheckpointError(
-                f"{directory}: lacks {len(foreign)} of the tokenizer's {len(own)} tokens, such as "
-                f"{', '.join(foreign[:3])}; {setting('tokenizer')} must name the directory that "
-                f"the model was converted from, which {setting('model')} also takes")
+                f"{directory}: does not contain {len(foreign)} of the tokenizer's {len(own)} "
+                f"tokens, such as {', '.join(foreign[:3])}; name the directory that the model was "
+                f"converted from with {setting('tokenizer')}, or with {setting('model')}")
 
     def generate(self, sources: Sequence[list[str]], longest: int,
                  search: Search) -> list[Generated]:
-        """Translate tokens; batches of similar length are formed inside."""
+        """Translate tokens; CTranslate2 forms batches of similar length."""
         mark = self.subwords.target_token
         results = self._model.translate_batch(
             list(sources), target_prefix=[[mark]] * len(sources) if mark else None,
             max_batch_size=self._batch_tokens(sources), batch_type="tokens", max_input_length=0,
             max_decoding_length=longest, return_end_token=True, return_scores=True,
             **search._asdict())
-        # The score is a mean over all tokens, with a language token that was given.
+        # The score is a mean over all tokens, including the language token that was given.
         return [Generated(tokens := result.hypotheses[0], round(
             result.scores[0] * len(tokens) / (len(tokens) - bool(mark)), 4)) for result in results]
 
     def _batch_tokens(self, sources: Sequence[list[str]]) -> int:
-        """Return the size of batches of which each worker gets some."""
+        """Return the batch size with which each worker gets several batches."""
         share = sum(map(len, sources)) // (_BATCHES_EACH * self._workers)
         return min(self.config.batch_tokens, max(share, _LEAST_TOKENS))
 
 
 def convert(settings: EngineConfig, files: str) -> Path:
-    """Return the conversion of a model, which is made where there is none.
+    """Return the directory of a converted model; convert the model if this was not done before.
 
-    One process converts, others that want the same wait for it. A conversion appears when it is
-    whole.
+    One process converts; other processes that need the same model wait for it. The directory
+    appears once the conversion is complete.
 
     Args:
-        settings: name the model and the type of the weights.
+        settings: name the model and the data type of the weights.
         files: hash of the model's files.
 
     Raises:
-        CheckpointError: no model that CTranslate2 can convert.
-        WriteError: no room, or no permission to write.
+        CheckpointError: CTranslate2 cannot convert the model.
+        WriteError: the disk is full, or writing is not permitted.
     """
     def make(partial: Path) -> None:
         set_status(f"converting {settings.directory} for CTranslate2, once")
@@ -125,7 +125,7 @@ def _convert(settings: EngineConfig, partial: Path) -> None:
     from transformers.utils import logging
 
     class Converter(TransformersConverter):
-        """Converter that runs nothing of a model, and mends what transformers 5 says of it."""
+        """Converter that runs no code of a model, and corrects a setting from transformers 5."""
 
         def _load(self) -> object:
             with reading(settings.directory, "cannot be converted for CTranslate2",
@@ -134,16 +134,16 @@ def _convert(settings: EngineConfig, partial: Path) -> None:
                 return super()._load()
 
         def load_model(self, kind: Any, name: str, **options: Any) -> PreTrainedModel:
-            # Many models of OPUS-MT have pickled weights alone, which only `read_weights` reads.
+            # Many OPUS-MT models have only pickled weights, which `read_weights` reads safely.
             source, state = (None, read_weights(Path(name))) if pickled_files(Path(name)) \
                 else (name, None)
             model, found = kind.from_pretrained(
                 source, state_dict=state, local_files_only=True, use_safetensors=True,
                 trust_remote_code=False, output_loading_info=True, **options)
             if found["missing_keys"]:
-                raise CheckpointError(f"{name}: lacks the weights {min(found['missing_keys'])}; "
-                                      "download or copy it again")
-            # Says "tied" of every T5 now; the converter takes it for "divide the outputs".
+                raise CheckpointError(f"{name}: the weights {min(found['missing_keys'])} are "
+                                      "missing; download or copy it again")
+            # transformers 5 says "tied" for every T5; the converter reads "divide the outputs".
             if (config := model.config).model_type in ("t5", "mt5"):
                 config.tie_word_embeddings = getattr(config, "scale_decoder_outputs", False)
             return model

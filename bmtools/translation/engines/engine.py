@@ -1,4 +1,4 @@
-"""Interface of the translation engines, and of the layers around them."""
+"""Interface of the translation engines and of the layers around them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bmtools.translation.settings import EngineConfig
 
 UNSPACED = frozenset(("zh", "ja", "th", "lo", "my", "km"))
 """Languages without spaces between words."""
-# Letters and punctuation of these languages, without a space after them.
+# Letters and punctuation of these languages, which no space follows.
 _UNSPACED_CHARACTER = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3001-\u30ff\u3400-\u9fff\uf900-\ufaff"
     "\uff01-\uff9f\U00020000-\U0003ffff]")
@@ -25,13 +25,13 @@ class Translation:
     """Translation of one sentence.
 
     Args:
-        text: the sentence in the other language; nothing where there is a fault.
-        unknown: words that the engine knows it left as they were.
-        fault: why the sentence could not be translated, with the way out.
-        log_probability: nats per token of the translation, its end included; None where the
-            engine has no probabilities.
-        flags: what is doubtful about it, in words of a key: fuzzy-match, numbers-lost.
-        engine: the engine or memory that gave it.
+        text: the sentence in the other language; empty if there is a fault.
+        unknown: number of words that the engine reports as unknown and left untranslated.
+        fault: why the sentence could not be translated, and the fix.
+        log_probability: nats per token of the translation, including its end; None if the engine
+            has no probabilities.
+        flags: names of the doubts about the translation, such as numbers.
+        engine: name of the engine or memory that made the translation.
     """
 
     text: str
@@ -43,24 +43,24 @@ class Translation:
 
 
 NOTHING_NEW = Translation("", fault="there are no other settings to try")
-"""Answer to a further attempt at a sentence that would have the settings of an earlier one."""
+"""Result of an attempt at a sentence that would repeat the settings of an earlier attempt."""
 
 
 class Translator:
-    """Engine that turns sentences into sentences, one for one and in order.
+    """Engine that translates sentences one to one and keeps their order.
 
     Args:
         config: engine, languages and resources.
         details: further facts about the origin of a translation.
 
     Attributes:
-        name: the engine, as the setting `engine` spells it.
-        licence: of the model or memory, where it is known; an empty string where it is not.
-        fingerprint: text that differs wherever translations might: engine, files, settings.
-        marks_unknown: the engine reports words that it does not know.
-        batch_sentences: sentences that make a call worth its cost.
-        attempts: different settings that can be tried on a sentence; 1 where a second attempt
-            would give the same again.
+        name: name of the engine, as in the setting `engine`.
+        licence: licence of the model or memory; empty if it is not known.
+        fingerprint: text that differs whenever translations might: engine, files and settings.
+        marks_unknown: whether the engine reports unknown words.
+        batch_sentences: number of sentences that makes a call efficient.
+        attempts: number of different settings to try on a sentence; 1 if a second attempt would
+            return the same translation.
     """
 
     name: str
@@ -78,12 +78,12 @@ class Translator:
 
     @property
     def counts(self) -> Counter[str]:
-        """What the engine did so far, by the keys of `bmtools.translation.counts.COUNTED`."""
+        """Counts so far, with the keys of `bmtools.translation.counts.COUNTED`."""
         return self.own_counts
 
     @property
     def ahead(self) -> int:
-        """Batches that can be under way, beside the one that is waited for."""
+        """Number of batches that can be translated in addition to the one that is waited for."""
         return 0
 
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
@@ -91,10 +91,11 @@ class Translator:
 
         Args:
             sentences: in the source language.
-            attempt: number of the settings, from 0 to below `attempts`.
+            attempt: number of the settings, from 0 to `attempts` - 1.
 
         Returns:
-            a translation of each; `NOTHING_NEW` where an earlier attempt had the same settings.
+            a translation of each sentence; `NOTHING_NEW` if an earlier attempt had the same
+            settings.
         """
         raise NotImplementedError
 
@@ -103,19 +104,19 @@ class Translator:
         return partial(self.translate, sentences)
 
     def close(self) -> None:
-        """Leave the machines that translate."""
+        """Leave the cluster, if the engine uses one."""
 
 
 FACTS = tuple(Translator.__annotations__)
-"""Attributes that say what a translator is."""
+"""Attributes that describe a translator."""
 
 
 class Layer(Translator):
-    """Translator that adds something to another one.
+    """Translator that adds a function to another translator.
 
     Args:
-        engine: that translates.
-        settings: of the layer, for the fingerprint.
+        engine: translator inside this layer.
+        settings: settings of the layer, for the fingerprint.
     """
 
     def __init__(self, engine: Translator, settings: str) -> None:
@@ -126,26 +127,26 @@ class Layer(Translator):
 
     @property
     def counts(self) -> Counter[str]:
-        """Those of the layer, and of the engine in it."""
+        """Counts of the layer and of the engine inside it."""
         return self.own_counts + self.engine.counts
 
 
 def plain_line(text: str) -> str:
-    """Turn white space and control characters into single spaces, as engines take sentences."""
+    """Replace white space and control characters by single spaces, as engines require."""
     return _BLANK.sub(" ", text).strip()
 
 
 def space_between(text: str, end: int, start: int, language: str) -> str:
-    """Return what separates the translations of two stretches of a text.
+    """Return the separator between the translations of two parts of a text.
 
-    It is the white space between them, or a space where the script of the text needs none and the
-    language of the translations does, as from Chinese to English.
+    The separator is the white space between the parts. A space is added if only the language of the
+    translations uses spaces, as from Chinese to English.
 
     Args:
-        text: in the source language.
-        end: of the first stretch.
-        start: of the second one.
-        language: of the translations.
+        text: text in the source language.
+        end: end of the first part.
+        start: start of the second part.
+        language: language of the translations.
     """
     borders = text[end - 1:end] + text[start:start + 1]
     if text[end:start].strip("\u3000") or primary_language(language) in UNSPACED:
@@ -154,7 +155,7 @@ def space_between(text: str, end: int, start: int, language: str) -> str:
 
 
 def translate_all(translator: Translator, sentences: Iterable[str]) -> dict[str, str]:
-    """Translate sentences, each different one once; one with a fault becomes empty."""
+    """Translate each different sentence once; a sentence with a fault becomes empty."""
     different = list(dict.fromkeys(sentences))
     plain, size = list(map(plain_line, different)), translator.batch_sentences
     found = [one.text for start in range(0, len(plain), size)

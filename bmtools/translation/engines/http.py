@@ -1,4 +1,4 @@
-"""Engine on a server with OpenAI's interface, such as llama.cpp's or vLLM's."""
+"""Engine that uses a server with OpenAI's interface, such as llama.cpp or vLLM."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from bmtools.translation.settings import EngineConfig
 _WORKERS = 4
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 1.0, 60.0
 _MOST_BYTES = 1 << 24
-_MOST_FAILURES = 8  # in a row, after which it is the server's fault and not a sentence's
+_MOST_FAILURES = 8  # consecutive failures after which the server is blamed, not a sentence
 _BUSY = frozenset((408, 409, 425, 429, *range(500, 600)))
 _REFUSES_SENTENCE = frozenset((400, 413, 422))
 _TEMPERATURES = (0.0, 0.5)
 _THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 _FENCE = re.compile(r"\A```\w*\n(.*?)\n?```\Z", re.DOTALL)
 _QUOTES = {'"': '"', "'": "'", "“": "”", "«": "»", "„": "“", "`": "`", "\u2018": "\u2019"}
-# A model's words about a translation, in place of the translation.
+# Comments of a model instead of a translation.
 _TALK = re.compile(
     r"\A\W*(?:(?:sure|certainly|of course)\b[,!.:]|here(?: is|'s)\b[^:]{0,60}:"
     r"|(?:the )?translat(?:ion|ed \w+)(?: (?:is|in|into|to|from)\b[^:]{0,60})?:"
     r"|i(?:'m| am) sorry|i (?:can(?:no|')t|am unable to) (?:translate|provide|assist|help))",
     re.IGNORECASE)
-# Of these, words that a translation into English does not begin with.
+# Comments that cannot be the start of a translation into English.
 _TALK_IN_ENGLISH = re.compile(
     r"\A\W*(?:(?:sure|certainly|of course)!|(?:(?:sure|certainly|of course)\b[,.:]\s*)?"
     r"(?:here(?: is|'s)\b[^:]{0,40}\b)?(?:the )?(?:english )?translat(?:ion|ed \w+)"
@@ -50,16 +50,16 @@ _PARENTHESIS = re.compile(r"[)\uff09]\W*\Z")
 
 
 class _Refused(Exception):
-    """An answer without a translation; the message says why."""
+    """An answer without a translation; the message states the reason."""
 
 
 class _Busy(_Refused):
     """A request to send again.
 
     Args:
-        reason: what was wrong.
-        seconds: to wait, as the server says; 0 where it does not.
-        is_down: there was no server.
+        reason: reason for sending it again.
+        seconds: waiting time that the server requests; 0 if it requests none.
+        is_down: whether no server answered.
     """
 
     def __init__(self, reason: str, seconds: float = 0, is_down: bool = False) -> None:
@@ -68,14 +68,14 @@ class _Busy(_Refused):
 
 
 class _NoRedirect(HTTPRedirectHandler):
-    """No following to other servers, which must get neither texts nor keys."""
+    """Handler that follows no redirects, because other servers must not get texts or keys."""
 
     def redirect_request(self, *_arguments: object) -> None:
         return None
 
 
 class HttpTranslator(Translator):
-    """Asks a server about each sentence, several at once.
+    """Translator that sends each sentence to a server, several at a time.
 
     Args:
         config: address, model, prompt and limits.
@@ -103,10 +103,10 @@ class HttpTranslator(Translator):
         self._failures = 0
 
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
-        """Translate sentences, one a request.
+        """Translate sentences, one per request.
 
         Raises:
-            BmtoolsError: the server cannot be used, or refuses one sentence after the other.
+            BmtoolsError: the server cannot be used, or rejects many consecutive sentences.
         """
         threads = ThreadPoolExecutor(self.config.workers or _WORKERS)
         try:
@@ -126,16 +126,16 @@ class HttpTranslator(Translator):
             choice = answer["choices"][0]
             text = choice["message"]["content"]
             if choice.get("finish_reason") == "length":
-                raise _Refused(f"it was cut off; {setting('answer_tokens')} allows more")
+                raise _Refused(f"the answer was cut off; raise {setting('answer_tokens')}")
             return Translation(clean(text, sentence, self.config.target_lang), engine=self.name)
         except _Refused as refused:
             fault = str(refused)
         except (LookupError, TypeError, AttributeError):
             fault = f"found {str(answer)[:80]!r}, expected choices with a message"
-        return Translation("", fault=f"the server gives no translation: {fault}")
+        return Translation("", fault=f"the server returned no translation: {fault}")
 
     def _answer(self, body: JsonObject) -> JsonObject:
-        """Send a request until there is an answer, with longer and longer waits."""
+        """Send a request until it is answered, with increasing waiting times."""
         for left in range(self.config.retries, -1, -1):
             try:
                 answer = self._request(body)
@@ -152,16 +152,16 @@ class HttpTranslator(Translator):
                 break
         self._failures += 1
         if is_down or self._failures >= _MOST_FAILURES:
-            raise BmtoolsError(f"{self._url}: {reason}; start the server, or see its log")
+            raise BmtoolsError(f"{self._url}: {reason}; start the server, or read its log")
         raise _Refused(reason)
 
     def _request(self, body: JsonObject) -> JsonObject:
         """Send a request once.
 
         Raises:
-            _Busy: the server did not answer, or asks to come again.
-            _Refused: it does not take this sentence.
-            BmtoolsError: it does not take any.
+            _Busy: the server did not answer, or is busy.
+            _Refused: the server rejects this sentence.
+            BmtoolsError: the server rejects every request.
         """
         headers = {"Content-Type": "application/json",
                    **({"Authorization": f"Bearer {self._key}"} if self._key else {})}
@@ -190,10 +190,10 @@ class HttpTranslator(Translator):
         return answer
 
     def _meaning(self, error: HTTPError, content: bytes) -> Exception:
-        """Return what an HTTP error means; the key is left out of the server's words."""
+        """Convert an HTTP error to an exception, without the key in the server's message."""
         said = " ".join(content.decode("utf-8", "replace").split())
         said = said.replace(self._key or "***", "***")[:200]
-        fault = f"HTTP {error.code} {error.reason}: {said or 'it said nothing'}"
+        fault = f"HTTP {error.code} {error.reason}: {said or 'no message'}"
         if error.code in _BUSY:
             seconds = error.headers.get("Retry-After", "")
             return _Busy(fault, float(seconds) if seconds.isdecimal() else 0)
@@ -208,7 +208,7 @@ class HttpTranslator(Translator):
 
 
 def _read(response: Any, latest: float) -> bytes:
-    """Read a response, at most until a moment, however slowly it comes."""
+    """Read a response, and stop at the latest time even if data still arrives slowly."""
     content = b""
     while len(content) < _MOST_BYTES and (part := response.read1(_MOST_BYTES - len(content))):
         content += part
@@ -218,7 +218,7 @@ def _read(response: Any, latest: float) -> bytes:
 
 
 def _name_of(code: str) -> str:
-    """Name a language in English as Whisper's tokenizer does; an unknown one stays a code."""
+    """Return the English name of a language from Whisper's tokenizer, or its code if unknown."""
     from transformers.models.whisper.tokenization_whisper import LANGUAGES
 
     name = LANGUAGES.get(primary_language(code))
@@ -226,15 +226,15 @@ def _name_of(code: str) -> str:
 
 
 def clean(answer: str, sentence: str, target: str = "") -> str:
-    """Take a translation out of an answer: no thoughts, fences or quotes around it.
+    """Return the translation in an answer, without reasoning, fences or quotes around it.
 
     Args:
-        answer: of the server.
-        sentence: that was sent.
-        target: language of the translation; English ones may begin as talk does.
+        answer: answer of the server.
+        sentence: sentence that was sent.
+        target: language of the translation; English translations may begin like a comment.
 
     Raises:
-        _Refused: it has several lines, none, or talk about the translation.
+        _Refused: the answer is empty, has several lines or comments on the translation.
     """
     text = _THOUGHTS.sub("", answer).strip()
     if fenced := _FENCE.match(text):
@@ -245,12 +245,12 @@ def clean(answer: str, sentence: str, target: str = "") -> str:
     if not text or "\n" in text:
         raise _Refused(f"found {len(text.splitlines())} lines, expected one")
     if _is_talk(text, sentence, target):
-        raise _Refused(f"found {text[:60]!r}, expected the translation alone")
+        raise _Refused(f"found {text[:60]!r}, expected only the translation")
     return " ".join(text.split())
 
 
 def _is_talk(text: str, sentence: str, target: str) -> bool:
-    """Tell whether an answer has words about the translation that the sentence does not explain."""
+    """Return whether an answer comments on the translation, unlike the sentence."""
     if _REMARK.search(text) and not _PARENTHESIS.search(sentence):
         return True
     if primary_language(target) != "en":
@@ -261,7 +261,7 @@ def _is_talk(text: str, sentence: str, target: str) -> bool:
 
 
 def _closes_early(text: str) -> bool:
-    """Tell whether the first quote inside a text in quotes closes the first one."""
+    """Return whether the first quote inside a quoted text closes the opening quote."""
     first = re.search(f"[{text[0]}{text[-1]}]", text[1:-1])
     return first is not None and first[0] == text[-1] and bool(
         re.match(r"\S.(?!\w)", text[first.start():]))

@@ -1,4 +1,4 @@
-"""Engines by name, with the resources that their settings name."""
+"""Loading of engines with the resources that their settings name."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _ENGINES = {"memory": "memory.MemoryTranslator", "apertium": "apertium.ApertiumT
 def load_translator(config: EngineConfig, terms: TermConfig | None = None,
                     engine: Translator | None = None,
                     audit: AuditConfig | None = None) -> Translator:
-    """Load an engine, and put the terms, the memory and the audit around it that settings name.
+    """Load an engine and add the layers for terms, memory and audit that the settings name.
 
     Args:
-        config: of engine and memory.
-        terms: that are enforced.
-        engine: the engine by itself, where it is loaded.
+        config: settings of engine and memory.
+        terms: files of the terms to enforce.
+        engine: the engine without layers, if it is already loaded.
         audit: checks of the translations.
 
     Raises:
-        BmtoolsError: a file is missing, or what `load_engine` needs.
+        BmtoolsError: a file is missing; see also `load_engine`.
     """
     engine = engine or load_engine(config)
     if terms and (terms.glossary or terms.protect) and config.engine != "memory":
@@ -53,10 +53,10 @@ def load_translator(config: EngineConfig, terms: TermConfig | None = None,
 
 
 def load_engine(config: EngineConfig) -> Translator:
-    """Load an engine by itself; only its own libraries are imported.
+    """Load an engine without layers, importing only the libraries of this engine.
 
     Raises:
-        BmtoolsError: its program, package, pair of languages or checkpoint is missing.
+        BmtoolsError: its program, package, language pair or checkpoint is missing.
     """
     set_status(f"loading {config.model or config.engine}")
     if config.model:

@@ -1,4 +1,4 @@
-"""Engine on a translation memory: equal sentences, and another engine for the rest."""
+"""Engine that uses a translation memory, and its combination with another engine."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _FINAL = ".!?:;,…" + "".join(filter(str.isspace, map(chr, range(0x3001))))
 class MemoryTranslator(Translator):
     """Translator that looks sentences up in a TMX or TSV file.
 
-    A sentence is found as it is, apart from white space, or else without regard to case and
-    final punctuation. Where a source occurs twice, its first translation counts.
+    White space does not matter. If the exact sentence is missing, case and final punctuation are
+    ignored. If a source sentence occurs twice, its first translation is used.
 
     Args:
-        config: names the file.
+        config: settings that name the file.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -43,7 +43,7 @@ class MemoryTranslator(Translator):
         found = self._exact.get(sentence)
         bare = sentence.rstrip(_FINAL)
         if found is None and (loose := self._loose.get(bare.casefold())) is not None:
-            # The final punctuation and the initial capital are those of the sentence.
+            # Keep the final punctuation and the initial capital of the sentence.
             found = loose.rstrip(_FINAL) + sentence[len(bare):]
             found = found[:1].upper() + found[1:] if sentence[:1].isupper() else found
         if found is not None:
@@ -52,14 +52,14 @@ class MemoryTranslator(Translator):
 
 
 class MemoryFirst(Layer):
-    """Translator that asks a memory, and an engine about the rest.
+    """Translator that uses a memory, and an engine for sentences that the memory does not contain.
 
-    Where a first attempt came from the memory, the second is the engine's first; where it came from
-    the engine, the last attempt has nothing new.
+    If the first attempt at a sentence used the memory, the second attempt is the engine's first.
+    Otherwise the last attempt has no new settings.
 
     Args:
-        memory: gives a fault for what it does not hold.
-        engine: for those sentences.
+        memory: translator that returns a fault for sentences that it does not contain.
+        engine: translator for those sentences.
     """
 
     def __init__(self, memory: Translator, engine: Translator) -> None:
@@ -70,7 +70,7 @@ class MemoryFirst(Layer):
         self.attempts += 1
 
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
-        """Translate sentences by the memory, and what it lacks by the engine."""
+        """Translate sentences with the memory, and the missing ones with the engine."""
         found = self._memory.translate(sentences)
         is_known = [not one.fault for one in found]
         self.own_counts["memory"] += 0 if attempt else sum(is_known)

@@ -1,4 +1,4 @@
-"""Files of translation models, checked before torch is imported, and their tokens."""
+"""Checks of translation models, without importing torch, and conversion to their tokens."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from bmtools.translation.settings import EngineConfig
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-# Language tokens: NLLB, M2M-100 and mBART have them on both sides, Marian and MADLAD-400 put the
-# target's before the source.
+# Language tokens: NLLB, M2M-100 and mBART have them on both sides. Marian and MADLAD-400 put the
+# token of the target language before the source.
 _LANGUAGE_TOKEN = re.compile(
     r"[a-z]{3}_[A-Z][a-z]{3}|__[a-z]{2,3}__|[a-z]{2}_[A-Z]{2}|>>.+<<|<2\w+>")
 _STATED_LANGUAGE = re.compile(r"^(?=>>)|(?<=<)(?=2\w+>)")
@@ -32,33 +32,33 @@ _TRANSLATES = ("ForConditionalGeneration", "MTModel")
 
 
 def is_converted(directory: Path) -> bool:
-    """Tell whether a directory holds a model of CTranslate2."""
+    """Return whether a directory contains a CTranslate2 model."""
     return (directory / "model.bin").is_file() and any(directory.glob("*_vocabulary.*"))
 
 
 def check_translation_model(directory: Path, engine: str) -> None:
-    """Refuse a directory without a whole model that an engine reads, before torch is imported.
+    """Raise an error if a directory has no complete model for an engine; torch is not imported.
 
     Raises:
-        CheckpointError: files are missing, or are those of another kind of model.
+        CheckpointError: files are missing, or belong to another kind of model.
     """
     check_directory(directory)
     if engine == "ctranslate2" and is_converted(directory):
         return
     if not (directory / CONFIG).is_file():
-        raise CheckpointError(f"{directory}: no model for translation (no {CONFIG}); expected "
+        raise CheckpointError(f"{directory}: found no translation model (no {CONFIG}); expected "
                               f"{CONFIG} and model.safetensors")
     names = read_config(directory).get("architectures") or []
     if names and not names[0].endswith(_TRANSLATES):
-        raise CheckpointError(f"{directory}: no model for translation (it is a {names[0]}); "
-                              "expected one that writes text, such as MarianMTModel: hf download "
-                              "Helsinki-NLP/opus-mt-en-it --local-dir opus-mt-en-it")
+        raise CheckpointError(f"{directory}: found no translation model (it is a {names[0]}); "
+                              "expected one that writes text, such as MarianMTModel. Run: hf "
+                              "download Helsinki-NLP/opus-mt-en-it --local-dir opus-mt-en-it")
     if engine != "ctranslate2" or not pickled_files(directory):
         weight_bytes(directory)
 
 
 def hash_model(directory: Path, tokenizer: Path | None) -> str:
-    """Hash the files of a model and its tokenizer that are read, with their names."""
+    """Hash the names and contents of the files of a model and its tokenizer that are read."""
     digest = hashlib.sha256()
     for one in (directory, *filter(None, [tokenizer])):
         for path in sorted(one.iterdir()):
@@ -71,13 +71,13 @@ class Subwords:
     """Conversion between sentences and a model's tokens.
 
     Args:
-        settings: names the languages, and the tokenizer or else the model.
+        settings: name the languages, and the tokenizer or the model.
 
     Attributes:
-        prefix: language tokens that begin every source sentence.
-        target_token: language token that begins every translation, where the model expects one.
-        positions: tokens that the model has room for, where that is known.
-        max_length: tokens of the longest source sentence, language tokens included.
+        prefix: language tokens at the start of every source sentence.
+        target_token: language token at the start of every translation, if the model expects one.
+        positions: maximum number of tokens of the model, if it is known.
+        max_length: tokens of the longest source sentence, including language tokens.
     """
 
     def __init__(self, settings: EngineConfig) -> None:
@@ -86,14 +86,14 @@ class Subwords:
         self.vocabulary: dict[str, int] = {
             **self.tokenizer.get_vocab(), **getattr(self.tokenizer, "lang_token_to_id", {})}
         config = read_config(self._directory) if (self._directory / CONFIG).is_file() else {}
-        # T5 and MADLAD-400 have no positions of their own, only the lengths they were trained on.
+        # T5 and MADLAD-400 have no limit of positions, only the lengths used in training.
         positions = (config.get("max_position_embeddings") or config.get("n_positions")
                      or self.tokenizer.model_max_length)
         self.positions = None if positions > sys.maxsize // 2 else int(positions)
         self.max_length = settings.max_source_tokens or self.positions or 0
         if not self.max_length:
-            raise CheckpointError(f"{self._directory}: does not say how long a sentence may be; "
-                                  f"{setting('max_source_tokens')} does")
+            raise CheckpointError(f"{self._directory}: does not state how long a sentence may be; "
+                                  f"set {setting('max_source_tokens')}")
         self.prefix: list[str] = []
         self.target_token: str | None = None
         if any(_LANGUAGE_TOKEN.fullmatch(token) for token in self.vocabulary):
@@ -114,14 +114,14 @@ class Subwords:
                 return name
         some = sorted(token for token in self.vocabulary if _LANGUAGE_TOKEN.fullmatch(token))[:4]
         raise CheckpointError(f"{self._directory}: found no language token for {language!r}, only "
-                              f"some like {', '.join(some)}; translate by another model")
+                              f"tokens such as {', '.join(some)}; use another model")
 
     def encode(self, sentence: str) -> list[str]:
-        """Turn a sentence into tokens: language tokens, the sentence, the end of sentence.
+        """Convert a sentence to tokens: language tokens, the sentence, the end of sentence.
 
-        A special token in the sentence, such as `</s>`, is text; where the model has no other
-        spelling of it, it becomes the unknown token. A language token, as `>>ita<<` in front or
-        `<2it>`, is text after a blank.
+        A special token in the sentence, such as `</s>`, is text; if the model cannot spell it with
+        other tokens, it becomes the unknown token. A language token, such as `>>ita<<` at the start
+        or `<2it>`, becomes text by adding a blank.
         """
         ids = self.tokenizer(_STATED_LANGUAGE.sub(" ", sentence), add_special_tokens=False,
                              verbose=False, split_special_tokens=True)["input_ids"]
@@ -130,21 +130,21 @@ class Subwords:
             for token in self.tokenizer.convert_ids_to_tokens(ids)), self.tokenizer.eos_token]
 
     def decode(self, tokens: Sequence[str]) -> str:
-        """Join the tokens of a translation, language tokens and ends left out."""
+        """Join the tokens of a translation, without language tokens and ends of sentences."""
         plain = [token for token in tokens if token not in self._special]
         return " ".join(self.tokenizer.convert_tokens_to_string(plain).split())
 
 
 def load_tokenizer(directory: Path) -> PreTrainedTokenizerBase:
-    """Load the tokenizer of a translation model; no code from it.
+    """Load the tokenizer of a translation model without running code from it.
 
     Raises:
-        CheckpointError: there is none.
+        CheckpointError: there is no tokenizer that can be loaded.
     """
     from transformers import AutoTokenizer
 
     with reading(directory, "found no tokenizer that can be loaded",
-                 f"{setting('tokenizer')} names the directory of the original model"), \
+                 f"name the directory of the original model with {setting('tokenizer')}"), \
             warnings.catch_warnings():
         # Marian's normaliser is not used for encoding.
         warnings.filterwarnings("ignore", "Recommended: pip install sacremoses")

@@ -1,4 +1,4 @@
-"""Neural engines: sentences as the model's tokens, by clauses if they are long."""
+"""Neural engines, which translate long sentences clause by clause."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from bmtools.translation.function_words import words_of_all_languages
 from bmtools.translation.settings import EngineConfig
 
 _OPENINGS = "|".join(words_of_all_languages("conjunctions", "clauses"))
-# Where to cut, best first: an end that was not seen, a semicolon, a colon, a comma before a
-# conjunction, any comma, white space, anywhere.
+# Where to cut, best first: an end of sentence that the splitter missed, a semicolon, a colon, a
+# comma before a conjunction, any comma, white space, anywhere.
 _BOUNDARIES = tuple(map(re.compile, (
     r"[.!?]\s+(?=[^\W\d_])|[\u3002\uff01\uff1f]", r"[;\uff1b]\s*", r":\s+|\uff1a",
     rf",\s+(?=(?:{_OPENINGS})\b)", r"[,\uff0c\u3001]\s*(?!\d)", r"\s+", "")))
 TYPES = {"bf16": "bfloat16", "fp16": "float16"}
-"""Types of weights as torch and CTranslate2 call them, where that is not their name."""
-# Settings that change translations, beside the directories, whose files are hashed.
+"""Names of data types in torch and CTranslate2, if they differ from the setting's."""
+# Settings that change translations, except the directories, whose files are hashed.
 _CHOSEN = ("engine", "source_lang", "target_lang", "precision", "beam_size",
            "max_source_tokens")
 
@@ -37,7 +37,7 @@ class Search(NamedTuple):
 
 
 class Generated(NamedTuple):
-    """Tokens of a translation, and their log-probability per token in nats, if it is known."""
+    """Tokens of a translation, and the log-probability per token in nats, if it is known."""
 
     tokens: list[str]
     log_probability: float | None = None
@@ -46,10 +46,10 @@ class Generated(NamedTuple):
 class NeuralTranslator(Translator):
     """Translator with a sequence-to-sequence model.
 
-    Nothing is truncated silently: a sentence that is longer than the model takes has a fault,
-    and so has a translation that had not ended when it was much longer than its source. Further
-    attempts keep the model from repeating itself; they are searches too, without chance, so that
-    a sentence's translation does not depend on its neighbours.
+    Nothing is truncated silently. A sentence longer than the model accepts has a fault, and so has
+    a translation that is much longer than its source and has not ended. Further attempts discourage
+    repetition. They also search without sampling, so a sentence's translation does not depend on
+    its neighbours.
     """
 
     batch_sentences = 512
@@ -65,11 +65,11 @@ class NeuralTranslator(Translator):
 
     def generate(self, sources: Sequence[list[str]], longest: int,
                  search: Search) -> list[Generated]:
-        """Translate tokens into at most `longest` tokens."""
+        """Translate tokens to at most `longest` tokens."""
         raise NotImplementedError
 
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
-        """Translate sentences; those that are too long for the model, by clauses."""
+        """Translate sentences; split those that are too long for the model into clauses."""
         clauses = [split_clauses(sentence, self._fits) for sentence in sentences]
         self.counts["split"] += sum(len(parts) > 1 for parts in clauses)
         found = iter(self._translate([part for parts in clauses for part in parts], attempt))
@@ -79,7 +79,7 @@ class NeuralTranslator(Translator):
 
     def _fits(self, sentence: str) -> bool:
         limit = self.subwords.max_length
-        # A byte is a token at most, but for a few of the model's own.
+        # A sentence has at most one token per byte, plus a few special tokens.
         return len(sentence.encode()) + 4 <= limit or len(self.subwords.encode(sentence)) <= limit
 
     def _translate(self, sentences: Sequence[str], attempt: int) -> list[Translation]:
@@ -87,41 +87,41 @@ class NeuralTranslator(Translator):
         sources = [self.subwords.encode(sentence) for sentence in sentences]
         limit = self.subwords.max_length
         fitting = [source for source in sources if len(source) <= limit]
-        # A longer translation is a loop; some pairs of languages need twice the source.
+        # A longer translation is a loop; some language pairs need twice the length of the source.
         longest = 3 * max(map(len, fitting), default=0) + 20
-        # The decoder's start takes room too.
+        # The decoder's start token also needs a position.
         longest = min(longest, (self.subwords.positions or longest + 2) - 2)
         generated = iter(self.generate(fitting, longest, self._search(attempt)) if fitting else ())
         translations = []
         for source in sources:
             if len(source) > limit:
-                fault = f"it has {len(source)} tokens, the model takes {limit}"
+                fault = f"it has {len(source)} tokens, the model accepts {limit}"
             elif self.subwords.tokenizer.eos_token in (found := next(generated)).tokens:
                 translations.append(Translation(
                     self.subwords.decode(found.tokens), engine=self.name,
                     log_probability=found.log_probability))
                 continue
             else:
-                fault = f"the model does not find an end; try another {setting('beam_size')}"
+                fault = f"its translation does not end; try another {setting('beam_size')}"
             translations.append(Translation("", fault=fault))
         return translations
 
     def _search(self, attempt: int) -> Search:
-        """Return the search of an attempt: the user's own, then two against repetition."""
+        """Return the search of an attempt: the user's, then two that discourage repetition."""
         beam_size = self.config.beam_size
         return (Search(beam_size, 1.0, 0), Search(max(beam_size, 5), 1.1, 4),
                 Search(1 if beam_size > 1 else 3, 1.2, 3))[attempt]
 
 
 def split_clauses(sentence: str, fits: Callable[[str], bool]) -> list[str]:
-    """Cut a sentence until its parts fit, each at the best boundary in its middle half.
+    """Cut a sentence until its parts fit, at the best boundary in the middle half of each.
 
     Args:
-        sentence: of any length.
-        fits: tells whether a part is short enough.
+        sentence: a sentence of any length.
+        fits: returns whether a part is short enough.
 
     Returns:
-        parts, which hold all of the sentence but the white space between them.
+        the parts, without the white space between them.
     """
     if len(sentence) < 2 or fits(sentence):
         return [sentence]
@@ -141,13 +141,14 @@ def join_clauses(sentence: str, clauses: Sequence[str], translations: Sequence[T
                  language: str) -> Translation:
     """Join the translations of a sentence's parts.
 
-    What an engine adds to a part as if it were a sentence goes: a final full stop, a capital.
+    An engine translates a part like a sentence; the full stop and the capital that it adds are
+    removed.
 
     Args:
-        sentence: as it was.
+        sentence: the complete sentence.
         clauses: its parts, in order.
-        translations: of them; the first fault is that of the sentence.
-        language: of the translations, ISO 639-1.
+        translations: translations of the parts; the sentence gets their first fault.
+        language: language of the translations, ISO 639-1.
     """
     if len(clauses) == 1:
         return translations[0]

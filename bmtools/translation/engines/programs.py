@@ -1,4 +1,4 @@
-"""Programs that answer line by line, and the engine that runs any of them."""
+"""Programs that answer line by line, and the engine that runs such a program."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _STDERR_BYTES = 4096
 _WRITTEN = re.compile(r">+ *\S+")  # files that a shell writes
 _SEPARATOR = re.compile(r"[\s=;|&<()'\"`]+")
 TEST = "test"
-"""Sentence that every program must be able to answer."""
+"""Sentence that every working program can answer."""
 
 
 class Answer(NamedTuple):
-    """A program's answer to a sentence, and the words that it did not know."""
+    """A program's answer to a sentence, and the words that the program did not know."""
 
     text: str
     unknown: list[str]
@@ -41,15 +41,16 @@ class Program:
     """A program that is started for each batch of sentences, in several threads at once.
 
     Args:
-        arguments: of the program.
-        name: of the program, for messages.
-        timeout_seconds: time without an answer after which it is stopped.
+        arguments: the program and its arguments.
+        name: name of the program, for messages.
+        timeout_seconds: time without an answer after which the program is stopped.
 
     Attributes:
         ending: byte after each line.
-        has_numbers: `unpack` notices lines in a wrong place, and what follows is not read.
-        restarts: runs that failed.
-        most_sentences: size of a batch; half of one that made the program stand still.
+        has_numbers: whether lines have numbers, so that `unpack` recognizes misplaced lines;
+            reading stops at such a line.
+        restarts: number of failed runs.
+        most_sentences: maximum batch size; halved if the program stops answering.
     """
 
     ending = b"\n"
@@ -63,23 +64,24 @@ class Program:
         self._running: set[subprocess.Popen[bytes]] = set()
 
     def pack(self, _number: int, sentence: str) -> str:
-        """Make the line to send from a sentence and its number in the batch."""
+        """Convert a sentence and its number in the batch to the line to send."""
         return sentence
 
     def unpack(self, _number: int, line: bytes) -> Answer | None:
-        """Read a line that came back, with its number; None if it is no answer."""
+        """Parse the answer with this number; None if the line is not an answer."""
         with suppress(UnicodeDecodeError):
             return Answer(" ".join(line.decode("utf-8").split()), [])
         return None
 
     def ask(self, sentences: Sequence[str]) -> list[Answer | None]:
-        """Get the answers to sentences; None where one leaves the program without an answer.
+        """Return the answers to sentences; None for a sentence that the program cannot answer.
 
-        A batch that fails is halved until the culprit is alone. Where lines have numbers, those
-        before a standstill are kept; else nothing of the batch can be trusted.
+        A batch that fails is halved until the sentence that causes the failure is found. If lines
+        have numbers and the program stops answering, the answers before that are kept. Otherwise
+        no answer of the batch can be trusted.
 
         Raises:
-            BmtoolsError: the program does not answer, whatever it is given.
+            BmtoolsError: the program does not answer any sentence.
         """
         if len(sentences) > (most := self.most_sentences):
             return [one for at in range(0, len(sentences), most)
@@ -95,10 +97,10 @@ class Program:
         self.restarts += 1
         if len(sentences) == 1:
             if sentences[0] != TEST and self.ask([TEST]):
-                if is_stalled:  # by this sentence, whatever the size
+                if is_stalled:  # this sentence is the cause, not the batch size
                     self.most_sentences = sys.maxsize
                 return [None]
-            raise BmtoolsError(f"{self.name} {fault or 'gives no text back'}; try: echo test | "
+            raise BmtoolsError(f"{self.name} {fault or 'returned no text'}; try: echo test | "
                                f"{shlex.join(self.arguments)}")
         if is_stalled and self.has_numbers:
             at = len(answers)
@@ -109,7 +111,7 @@ class Program:
         return self.ask(sentences[:middle]) + self.ask(sentences[middle:])
 
     def _run(self, sentences: Sequence[str]) -> tuple[list[bytes], str, bool]:
-        """Send lines; return those that came back, the fault, and whether it is a standstill."""
+        """Send lines; return the answers, the fault, and whether the program stopped answering."""
         content = b"".join(self.pack(number, sentence).encode() + self.ending
                            for number, sentence in enumerate(sentences))
         with temporary_file() as stderr:
@@ -119,7 +121,7 @@ class Program:
                     stderr=stderr, process_group=0, env={**os.environ, "LC_ALL": "C.UTF-8"})
             except OSError as error:
                 raise BmtoolsError(f"{self.name} cannot be started ({error.strerror}); install "
-                                   "it, or name another program") from error
+                                   "it, or use another program") from error
             self._running.add(process)
             try:
                 received, is_stalled = self._exchange(process, content)
@@ -133,19 +135,19 @@ class Program:
         *lines, rest = received.split(self.ending)
         lines += [rest] if rest else []  # a last line without its ending
         if self.has_numbers:
-            del lines[len(sentences):]  # what programs add at their end
+            del lines[len(sentences):]  # output that programs add at the end
         fault = ""
         if is_stalled:
-            fault = f"stood still for {self._timeout:g} seconds"
+            fault = f"did not answer for {self._timeout:g} seconds"
         elif len(lines) < len(sentences):
-            fault = f"ended with code {process.returncode}: {said or 'it said nothing'}"
+            fault = f"ended with code {process.returncode}: {said or 'no message'}"
         elif len(lines) > len(sentences):
-            fault = f"gives {len(lines)} lines back for {len(sentences)}"
+            fault = f"returned {len(lines)} lines for {len(sentences)}"
         return lines, fault, is_stalled
 
     def _exchange(self, process: subprocess.Popen[bytes],
                   content: bytes | None) -> tuple[bytes, bool]:
-        """Write and read; tells whether nothing came out for too long."""
+        """Write and read; also return whether the output stopped for too long."""
         received = 0
         while not self._is_closed:
             try:
@@ -158,14 +160,14 @@ class Program:
         raise BmtoolsError(f"{self.name} was stopped")
 
     def stop(self) -> None:
-        """Kill the runs of all threads, and start no others."""
+        """Kill the runs of all threads and prevent new ones."""
         self._is_closed = True
         for process in list(self._running):
             _kill(process)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a program and its children, where it runs."""
+    """Kill a program and its children, if it is running."""
     with suppress(ProcessLookupError):
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -175,15 +177,15 @@ class ProgramTranslator(Translator):
     """Translator that runs a chain of programs on parts of a batch, several parts at once.
 
     Attributes:
-        programs: each gets the answers of the one before.
-        part_sentences: size of the parts; by default, an equal share for each worker.
+        programs: programs in order; each reads the answers of the program before it.
+        part_sentences: sentences per part; by default an equal share for each worker.
     """
 
     programs: Sequence[Program]
     part_sentences: int | None = None
 
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
-        """Translate sentences, and count the words that some program did not know."""
+        """Translate sentences, and count the words that any of the programs did not know."""
         workers = self.config.workers or 1
         size = self.part_sentences or max(1, ceil(len(sentences) / workers))
         parts = [sentences[at:at + size] for at in range(0, len(sentences), size)]
@@ -207,7 +209,7 @@ class ProgramTranslator(Translator):
             passed = [Answer(new.text, old.unknown + [
                 one for one in new.unknown if one not in old.unknown]) if old and new else None
                 for old, new in zip(passed, answers, strict=True)]
-        fault = f"{self.programs[0].name} gives no text back; change the sentence"
+        fault = f"{self.programs[0].name} returned no text; change the sentence"
         return [Translation(one.text, len(one.unknown), engine=self.name)
                 if one and (one.text or not sentence) else Translation("", fault=fault)
                 for sentence, one in zip(sentences, passed, strict=True)]
@@ -218,11 +220,13 @@ def _which(name: str) -> str:
 
 
 class CommandTranslator(ProgramTranslator):
-    """Runs a program for each part of a batch, without a shell.
+    """Translator that runs a program for each part of a batch, without a shell.
+
+    The fingerprint includes hashes of the programs, scripts and models that the command names.
 
     Args:
-        config: the command, how many of it work at once, and how long a silence may be. The
-            fingerprint has the files that the command names: programs, scripts, models.
+        config: the command, the number of parallel programs, and the time without an answer after
+            which a program is stopped.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -235,7 +239,7 @@ class CommandTranslator(ProgramTranslator):
                                "and its arguments as in a shell") from error
         if not arguments or shutil.which(arguments[0]) is None:
             raise BmtoolsError(f"{setting('command')} {command!r}: found no program "
-                               f"{''.join(arguments[:1])!r}; install it, or give its whole path")
+                               f"{''.join(arguments[:1])!r}; install it, or give its full path")
         name = Path(arguments[0]).name
         super().__init__(config, command=name)
         files = map(Path, map(_which, _SEPARATOR.split(_WRITTEN.sub("", command))))

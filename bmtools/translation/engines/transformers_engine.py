@@ -1,4 +1,4 @@
-"""Engine on transformers: sequence-to-sequence models as published."""
+"""Engine that runs published sequence-to-sequence models with transformers."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from bmtools.translation.settings import EngineConfig
 
 
 def load_model(directory: Path, device: str, dtype: str = "float32") -> Any:
-    """Load a sequence-to-sequence model; weights only as safetensors, no code from it."""
+    """Load a sequence-to-sequence model from safetensors, without running code from it."""
     logging.disable_progress_bar()
-    with reading(directory, "no model for translation",
+    with reading(directory, "found no translation model",
                  "expected config.json and model.safetensors"):
         model: Any = AutoModelForSeq2SeqLM.from_pretrained(
             directory, local_files_only=True, trust_remote_code=False, use_safetensors=True,
@@ -35,7 +35,7 @@ class TransformersTranslator(NeuralTranslator):
         super().__init__(config)
         self._model = load_model(config.directory, config.device,
                                  TYPES.get(config.precision, "float32"))
-        # A forced end would make a loop look like a translation; limits are given with each call.
+        # A forced end would make a loop look like a translation. Each call states its limits.
         self._model.generation_config.forced_eos_token_id = None
         self._model.generation_config.max_length = None
 
@@ -56,7 +56,7 @@ class TransformersTranslator(NeuralTranslator):
                     no_repeat_ngram_size=search.no_repeat_ngram_size,
                     forced_bos_token_id=self.subwords.vocabulary[mark] if mark else None)
             for index, output in zip(batch, outputs.tolist(), strict=True):
-                # The decoder's start goes, and what follows the end.
+                # Remove the decoder's start and the tokens after the end.
                 tokens = list(tokenizer.convert_ids_to_tokens(output))[1:]
                 end = tokens.index(tokenizer.eos_token) if tokenizer.eos_token in tokens else -1
                 results[index] = Generated(tokens[:end + 1 or None])
@@ -65,7 +65,7 @@ class TransformersTranslator(NeuralTranslator):
 
 def pad(sequences: Iterable[list[int]], pad_id: int, device: torch.device,
         ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Make a batch of ids, and its attention mask."""
+    """Return a batch of padded ids and its attention mask."""
     tensors = [torch.tensor(ids) for ids in sequences]
     inputs = pad_sequence(tensors, batch_first=True, padding_value=pad_id)
     mask = pad_sequence([torch.ones_like(one) for one in tensors], batch_first=True)
@@ -73,9 +73,9 @@ def pad(sequences: Iterable[list[int]], pad_id: int, device: torch.device,
 
 
 def batches_by_length(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
-    """Group indices, longest first, so that each padded batch holds `batch_tokens` at most.
+    """Group indices, longest first, so that each padded batch has at most `batch_tokens` tokens.
 
-    One that is longer by itself makes a batch of its own.
+    A sequence that is longer than this gets a separate batch.
     """
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):

@@ -1,4 +1,4 @@
-"""Projection by word alignment, which is learned from the sentence pairs alone."""
+"""Projection by word alignment, which is learned only from the sentence pairs."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ Array = np.ndarray
 Group = tuple[Array, Array, Array]
 """Sentence pairs of about the same size.
 
-(pairs, states, positions) indices of cells, after them one for padded states, and one for padded
-positions; (pairs,) words of the side that is given; (pairs,) words of the side that is emitted.
+(pairs, states, positions) indices of cells; padded states and padded positions have the two indices
+after the last cell. (pairs,) words of the given side. (pairs,) words of the emitted side.
 """
 FARTHEST = 30
-"""Words; longer jumps are as likely as one of this length."""
+"""Longest jump in words; longer jumps are as likely as this one."""
 NULL = 0.1
-"""Share of words that come from no word of the other side."""
+"""Share of words that no word of the other side emits."""
 _TINY = np.float32(1e-30)
 DIAGONAL_ROUNDS = 4
 HMM_ROUNDS = 3
 _TENSION = 3.0
-_UNSEEN = 0.003  # counts of a pair of words before it is seen
-_LIKENESS = 5.0  # further ones of a pair that is spelled alike
-_LETTERS = 12  # at which spellings are compared
-_STEP = 4  # words by which the sizes of sentences that are computed together may differ
+_UNSEEN = 0.003  # prior count of a word pair
+_LIKENESS = 5.0  # further prior count of a pair with similar spelling
+_LETTERS = 12  # letters that are compared
+_STEP = 4  # words by which sentences in the same computation may differ in length
 _MOST_CELLS = 1_000_000
 _LEAST_GAIN = 1e-6
-_LEAST_LINK = 1e-3  # of a word, below which its links say little
-MOST_WORD_PAIRS = 1_000_000  # of a pair: a thousand words on both sides, as a sentence never has
+_LEAST_LINK = 1e-3  # words with weaker links count little
+MOST_WORD_PAIRS = 1_000_000  # a thousand words on both sides are not a sentence pair
 
 
 def project_by_alignment(pairs: Sequence[SentencePair]) -> Places:
     """Find each span of each pair by word alignment, learned from all of these pairs.
 
-    A span goes to the run of words that gains most: those that link into it count for it, those
-    that link elsewhere against it, each by its information, so that a preposition of elsewhere
-    between two words of a term does not part them. A span is None if no word links into it, and
-    in pairs too long to be sentences.
+    A span is projected to the run of target words with the greatest sum. Links into the span are
+    added and links to other words are subtracted, weighted by the information of the target word.
+    Therefore a linked preposition from elsewhere does not split a term. A span is None if no word
+    links into it, and in pairs that are too long to be sentences.
     """
     words = {(pair.source, pair.target): (plain_words(pair.source), plain_words(pair.target))
              for pair in pairs}
@@ -67,7 +67,7 @@ def project_by_alignment(pairs: Sequence[SentencePair]) -> Places:
         forward, backward = links[key]
         sources, targets = word_spans(pair.source), word_spans(pair.target)
         weights = np.array([log(1 + total / counts[word]) for word in words[key][1]])
-        # Only one direction links a rare word to whatever else nothing explains.
+        # A single direction may link a rare word to all words that nothing else explains.
         found.append([best_span(np.sqrt(forward * backward), words_within(sources, span),
                                 weights, targets) for span in pair.spans])
     return found
@@ -75,15 +75,15 @@ def project_by_alignment(pairs: Sequence[SentencePair]) -> Places:
 
 def best_span(links: Array, inside: Array, weights: Array,
               targets: Sequence[tuple[int, int]]) -> Projection | None:
-    """Find the run of target words that gains most; None where none does.
+    """Find the run of target words with the greatest sum; None if no sum is positive.
 
-    The score is the share of its links that lead into the span, times the share of the span's links
-    that lead to it, both by weight.
+    The score is the share of the run's links that lead into the span, times the share of the span's
+    links that lead to the run, both weighted.
 
     Args:
-        links: (source words, target words), how likely they are linked.
+        links: (source words, target words) probability of a link.
         inside: (source words,) whether the span contains them.
-        weights: (target words,) how much each counts.
+        weights: (target words,) weight of each word.
         targets: start and end of each target word.
     """
     into, elsewhere = links[inside].sum(axis=0), links[~inside].sum(axis=0)
@@ -100,7 +100,7 @@ def best_span(links: Array, inside: Array, weights: Array,
 
 
 class Cells:
-    """Pairs of words of the same sentence pair, as one flat array.
+    """All word pairs of each sentence pair, in flat arrays; a cell is one word pair.
 
     Args:
         pairs: ids of the words of both sides of each sentence pair.
@@ -108,8 +108,8 @@ class Cells:
     Attributes:
         source: id of the source word of each cell.
         target: id of the target word of each cell.
-        offsets: first cell of each sentence pair, and the number of all.
-        shapes: (pairs, 2) words of each side.
+        offsets: first cell of each sentence pair, and the number of cells.
+        shapes: (pairs, 2) number of words on each side.
     """
 
     def __init__(self, pairs: Sequence[Sequence[Array]]) -> None:
@@ -123,10 +123,10 @@ class Cells:
             [nothing, *(np.tile(right, len(left)) for left, right in pairs)])
 
     def groups(self, axis: int) -> Iterator[Group]:
-        """Yield sentence pairs of about the same size together.
+        """Group sentence pairs of about the same size.
 
         Args:
-            axis: 0 where the source is given and the target emitted, 1 the other way round.
+            axis: 0 if the source is given and the target emitted, 1 for the reverse.
         """
         sizes = -(-self.shapes // _STEP) * _STEP
         order = np.lexsort((sizes[:, 1 - axis], sizes[:, axis]))
@@ -150,15 +150,14 @@ class Cells:
 
 
 class Direction:
-    """Model of the words of one side, given those of the other.
+    """Model of the words on one side, given the words on the other side.
 
     Args:
-        cells: of the sentence pairs.
-        axis: 0 where the source is given.
-        entries: of each cell, the pair of words that it is in the lexicon.
+        cells: word pairs of the sentence pairs.
+        axis: 0 if the source is given, 1 if the target is given.
+        entries: entry of the lexicon for each cell.
         given: the given word of each entry of the lexicon.
-        emitted: the other word of each entry.
-        prior: counts that each entry has before any is seen.
+        prior: prior count of each entry.
     """
 
     def __init__(self, cells: Cells, axis: int, entries: Array, given: Array, prior: Array) -> None:
@@ -172,7 +171,7 @@ class Direction:
         self.learn(np.zeros(len(entries)), None)
 
     def learn(self, posteriors: Array, jumps: Array | None) -> None:
-        """Set lexicon and jumps to what the posteriors say."""
+        """Estimate lexicon and jumps from posteriors."""
         counts = self.prior + np.bincount(self.entries[:-2], weights=posteriors,
                                           minlength=len(self.given))
         totals = np.bincount(self.given, weights=counts)
@@ -181,7 +180,7 @@ class Direction:
             self.jumps = jumps + initial_jumps()
 
     def posteriors(self, hmm: bool) -> tuple[Array, Array | None]:
-        """Return how likely each cell is a link, and the expected jumps."""
+        """Return the probability that each cell is a link, and the expected jumps."""
         found = np.zeros(len(self.entries), np.float32)
         jumps = np.zeros(len(self.jumps))
         for at, states, positions in self.groups:
@@ -195,19 +194,19 @@ class Direction:
 
 
 def diagonal_posteriors(words: Array, null: Array, states: Array, positions: Array) -> Array:
-    """Find how likely each word comes from each word of the other side, near the diagonal.
+    """Return the probability of each link, with a prior for words near the diagonal.
 
     Source: IBM model 1 with the prior of Dyer et al. 2013, section 2.
 
     Args:
         words: (pairs, states, positions) probability of each word, given each word of the other
-            side; padding has 0 as a state, and 1 as a position.
-        null: (pairs, positions) of each word, given none.
+            side; 0 for padded states, and 1 for padded positions.
+        null: (pairs, positions) probability of each word, given the null word.
         states: (pairs,) words of the other side.
         positions: (pairs,) words of this side.
 
     Returns:
-        (pairs, states, positions).
+        (pairs, states, positions) probability that the word of the other side emits the word.
     """
     rows = (np.arange(words.shape[1]) + 0.5)[None, :] / states[:, None]
     columns = (np.arange(words.shape[2]) + 0.5) / positions[:, None]
@@ -220,14 +219,14 @@ def diagonal_posteriors(words: Array, null: Array, states: Array, positions: Arr
 def align_words(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Array]:
     """Align the words of sentence pairs.
 
-    Both directions are trained together on what they agree in: each learns from the product of
-    both posteriors. Words of like spelling are likely translations from the start.
+    Both directions are trained together on their agreement: each learns from the product of both
+    posteriors. Words with similar spelling have a higher prior.
 
     Source: Dyer et al. 2013; Liang et al. 2006, Alignment by agreement.
 
     Returns:
-        (2, source words, target words) of each pair: how likely the target word comes from the
-        source word, and the other way round.
+        for each pair (2, source words, target words): the probability that the source word emits
+        the target word, and the reverse.
     """
     vocabulary: tuple[dict[str, int], dict[str, int]] = ({}, {})
     cells = Cells([[np.array([known.setdefault(word, len(known)) for word in words], np.int64)
@@ -254,17 +253,17 @@ def align_words(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Ar
 
 def spelling_likeness(left_words: Sequence[str], right_words: Sequence[str], left: Array,
                       right: Array) -> Array:
-    """Compare the spelling of pairs of words.
+    """Compare the spelling of word pairs.
 
     Args:
         left_words: the words of one language.
-        right_words: the words of the other.
-        left: of each pair, the first word.
-        right: of each pair, the second word.
+        right_words: the words of the other language.
+        left: index of the first word of each pair.
+        right: index of the second word of each pair.
 
     Returns:
-        (pairs,) square of the share of the longer word that they begin with alike; 0 for less
-        than half.
+        (pairs,) square of the length of the common beginning, as a share of the longer word; 0 for
+        a share below one half.
     """
     letters, lengths = zip(*((
         np.array([[ord(letter) for letter in word[:_LETTERS].ljust(_LETTERS, "\0")]
@@ -282,10 +281,10 @@ def spelling_likeness(left_words: Sequence[str], right_words: Sequence[str], lef
 
 
 def initial_jumps() -> Array:
-    """Return counts of jumps by -FARTHEST to FARTHEST words before any is seen.
+    """Return prior counts of jumps by -FARTHEST to FARTHEST words.
 
-    One to the next word is likeliest. Their weight keeps a corpus of a few hundred sentences from
-    learning to go straight ahead.
+    The jump to the next word is most likely. The size of the counts keeps a corpus of a few hundred
+    sentences from learning only jumps to the next word.
     """
     distance = np.abs(np.arange(-FARTHEST, FARTHEST + 1) - 1)
     return (600 * (np.exp(-0.25 * distance) + 0.005)).astype(np.float32)
@@ -293,15 +292,15 @@ def initial_jumps() -> Array:
 
 def hmm_posteriors(words: Array, null: Array, states: Array, positions: Array,
                    jumps: Array) -> tuple[Array, Array]:
-    """Find how likely each word comes from each word of the other side.
+    """Return the probability of each link in a hidden Markov model, and the expected jumps.
 
     Source: Vogel et al. 1996; the null word remembers the last position, Och and Ney 2003.
 
     Args:
-        words: see `diagonal_posteriors`, likewise the following.
-        null: (pairs, positions).
-        states: (pairs,).
-        positions: (pairs,).
+        words: see `diagonal_posteriors`.
+        null: see `diagonal_posteriors`.
+        states: see `diagonal_posteriors`.
+        positions: see `diagonal_posteriors`.
         jumps: weights of the jumps from one word to the next, see `initial_jumps`.
 
     Returns:
@@ -326,7 +325,7 @@ def _forward(words: Array, null: Array, moves: Array, leaving: Array,
              states: Array) -> tuple[Array, Array]:
     """Return (2, positions, pairs, states) scaled forward probabilities, and their scales.
 
-    The first half is of states that emit the word, the second of those that are remembered while
+    The first half is for states that emit the word, the second for states that are remembered while
     the null word emits it.
     """
     forward = np.empty((2, *words.shape), np.float32)

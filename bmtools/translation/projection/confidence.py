@@ -1,4 +1,4 @@
-"""Vote of several methods on the place of a span, and the confidence that its edges are right."""
+"""Vote of several methods on the place of a span, and the confidence that the place is right."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from bmtools.errors import DataError
 from bmtools.translation.projection.edges import CLAUSE, Sentence
 from bmtools.translation.projection.pairs import Projection, SentencePair, Span
 
-# Precisions of methods that a calibration does not know: measured with Apertium, English to
-# Italian; 0.7 is a guess for the others.
+# Precisions of methods that a calibration does not contain: measured with Apertium, English to
+# Italian; 0.7 is a guess for the other methods.
 _MEASURED = {"dictionary": 0.8, "markers": 0.9}
 _UNKNOWN = 0.7
 Candidates = Mapping[str, Projection | None]
-"""What each method found for a span."""
+"""Place that each method found for a span."""
 SHIPPED = Path(__file__).with_name("confidence.json")
 _CONNECTIVE = 4  # words up to the comma of "However," or "In this study,"
-_LEAST = 0.01  # below which scores, and their distance from 1, do not differ
+_LEAST = 0.01  # smaller differences of a score from 0 or 1 hardly matter
 WHOLE = "whole sentence"
 """Feature of spans that cover all words of their sentence."""
 Features = dict[str, float]
 
 
 class Calibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Logistic regression of whether a span within its sentence is right.
+    """Logistic regression that predicts whether a span is right.
 
     Args:
-        origin: gold that it was fitted on.
-        intercept: log-odds where all features are 0.
-        weights: of the features.
-        precisions: share of each method's own spans that are right; weights of the vote.
+        origin: names of the gold sets of the fit.
+        intercept: log-odds if all features are 0.
+        weights: weights of the features.
+        precisions: share of each method's spans that are right, for weights in the vote.
         spans: number of gold spans.
-        error: largest one of `errors`; None for a single set.
-        errors: expected calibration error of spans within their sentence by set, which was left out
-            of the fit.
-        whole: share of the whole sentences that are right; None if there were none, or in a file of
-            an earlier version, whose regression is for them as well.
+        error: largest value of `errors`; None for a single set.
+        errors: by set, the expected calibration error of a fit without the set, for spans that do
+            not cover their sentence.
+        whole: share of right spans among those that cover their sentence. None if there were none;
+            also None in files of an earlier version, whose regression includes such spans.
     """
 
     origin: str
@@ -65,28 +65,28 @@ def read_calibration(path: Path = SHIPPED) -> Calibration:
     """Read a calibration.
 
     Raises:
-        DataError: the file holds something else.
+        DataError: the file is not a calibration.
     """
     try:
         return msgspec.json.decode(path.read_bytes(), type=Calibration)
     except (OSError, msgspec.MsgspecError) as error:
-        raise DataError(f"{path}: {error}; expected a calibration of projection") from error
+        raise DataError(f"{path}: {error}; expected a calibration by --fit-confidence") from error
 
 
 def features(pair: SentencePair, number: int, found: Vote,
              languages: tuple[str, str] = ("", "")) -> Features:
-    """Describe a projected span by what tells right ones from wrong ones.
+    """Return features of a projected span that distinguish right spans from wrong ones.
 
     Args:
-        pair: its sentences.
-        number: of the span in the pair.
-        found: its place, which there must be.
+        pair: sentences of the span.
+        number: number of the span in the pair.
+        found: vote with a place.
         languages: ISO 639-1 codes of the sentences; empty if they are not known.
 
     Returns:
         log-odds of the scores of methods that chose the place, and of the links at its edges;
-        agreement and overlap of the others; how far its length is from the expected one; its size;
-        whether rules changed it, whether it is the whole sentence, and what is before it.
+        agreement and overlap of the other methods; difference from the expected length; size;
+        whether rules changed it, whether it covers the sentence, and features of the words before.
     """
     place = found.place
     assert place is not None
@@ -112,7 +112,8 @@ def features(pair: SentencePair, number: int, found: Vote,
 
 def _before(pair: SentencePair, span: Span, place: Projection,
             languages: tuple[str, str]) -> Features:
-    """Return whether one side alone has a function word before, and whether a connective is."""
+    """Return whether only one side has a function word before, and whether a connective is before.
+    """
     source, target = (Sentence(text, language) for text, language in
                       zip((pair.source, pair.target), languages, strict=True))
     first, other = source.range_of(*span)[0], target.range_of(place.start, place.end)[0]
@@ -127,11 +128,11 @@ def _log_odds(share: float) -> float:
 
 @dataclass(frozen=True)
 class Vote:
-    """A span as methods see it, and the place that they chose.
+    """The places that methods found for a span, and the place that they chose.
 
     Args:
-        place: with the score of the method that found it; None where no method found any.
-        candidates: what each method found, edges corrected.
+        place: chosen place with its score; None if no method found a place.
+        candidates: place that each method found, with corrected edges.
         is_decided: whether a person decided on the place.
     """
 
@@ -143,12 +144,13 @@ class Vote:
 def vote(candidates: Candidates, precisions: Mapping[str, float]) -> Vote:
     """Choose the place with the most support.
 
-    A method supports a place by the log-odds of its precision, times the score that it gives its
-    own candidate, times the overlap (F1 of characters) of both; of equal ones the first stays.
+    A method supports a place by the log-odds of its precision, times the score of its own
+    candidate, times the overlap (F1 of characters) of candidate and place. Among equal places the
+    first is chosen.
 
     Args:
-        candidates: what each method found.
-        precisions: share of each method's spans that are right, where it is known.
+        candidates: place that each method found.
+        precisions: share of each method's spans that are right, if it is known.
     """
     found = {name: one for name, one in candidates.items() if one is not None}
     if not found:

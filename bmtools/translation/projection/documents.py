@@ -1,6 +1,6 @@
-"""Annotated records and their translations: into sentence pairs, and back with annotations.
+"""Conversion of annotated records to sentence pairs, and of projected spans to annotations.
 
-Answers of questions are prepared before the projection and settled after it.
+Answers of questions are prepared before the projection and completed after it.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from bmtools.translation.projection.settings import Pairing
 UNANSWERABLE = "questions without an answer, kept as such"
 LOST = "questions left out, they lost all answers"
 TRANSLATED = "exact answers in the words of the translated texts"
-_ORIGINAL = "original"  # key of an answer between preparing and settling: its words in the source
+_ORIGINAL = "original"  # key of an answer during projection: its words in the source
 NOT_FOUND = "annotations lost: no method found them"
 UNTRANSLATED = "annotations lost: their sentence has no translation"
-UNSURE = "annotations lost: below the least confidence"
-DECIDED = "annotations left out by a person's decision"
+UNSURE = "annotations lost: below the minimum confidence"
+DECIDED = "annotations removed by a person's decision"
 UNLOCATED = "annotations lost: an answer without an offset"
 RELATIONS_LOST = "relations lost with their entities"
-_LONG = 600  # characters, from which on a text is worth splitting
+_LONG = 600  # characters; shorter texts are not split
 BLOCK = 10_000_000
-"""Pairs of words that are aligned at once: some 14,000 pairs of sentences, and 1.3 GB."""
-_PAIR_COST = 100  # of what a pair of sentences takes besides, in pairs of words
+"""Word pairs that are aligned together: about 14,000 sentence pairs, which need 1.3 GB."""
+_PAIR_COST = 100  # fixed cost of a sentence pair, in word pairs
 Segment = tuple[int, int, int, int]
 """Start and end in the source, start and end in the translation."""
 
@@ -50,10 +50,11 @@ class DocumentPair:
     """A record and its translation, as sentence pairs.
 
     Args:
-        source: with annotations.
-        translation: of the source, without them.
-        segments: sentences, those that an annotation crosses in one piece.
-        places: of each annotated span, its segment and its number in there.
+        source: record with annotations.
+        translation: translation of the source, without annotations.
+        segments: sentences; sentences that share an annotation form one segment.
+        pairs: texts and spans of the segments.
+        places: for each annotated span, its segment and its number in the segment.
     """
 
     source: Record
@@ -64,19 +65,19 @@ class DocumentPair:
 
     @property
     def languages(self) -> tuple[str, str]:
-        """Those of source and translation; empty where a record does not say."""
+        """Languages of source and translation; empty if a record does not state its language."""
         return self.source.get("lang") or "", self.translation.get("lang") or ""
 
 
 def blocks(documents: Iterable[DocumentPair], most: int = BLOCK) -> Iterator[list[DocumentPair]]:
-    """Gather documents until they have so many pairs of words; the last two blocks get half each.
+    """Group documents into blocks of similar size; the last two blocks share the rest equally.
 
     Args:
-        documents: of a corpus, which is one block if it has fewer.
-        most: pairs of words, counted within pairs of sentences.
+        documents: documents of a corpus; a small corpus is one block.
+        most: word pairs per block, counted within sentence pairs.
     """
     waiting: list[DocumentPair] = []
-    costs: list[int] = []  # of these and all before them
+    costs: list[int] = []  # cumulative
     for document in documents:
         waiting.append(document)
         costs.append((costs or [0])[-1] + sum(map(_cost, document.pairs)))
@@ -90,7 +91,7 @@ def blocks(documents: Iterable[DocumentPair], most: int = BLOCK) -> Iterator[lis
 
 
 def _cost(pair: SentencePair) -> int:
-    """Count pairs of words; those that alignment leaves out do not count."""
+    """Count word pairs; sentence pairs that alignment leaves out do not count."""
     size = len(word_spans(pair.source)) * len(word_spans(pair.target))
     return _PAIR_COST + (size if size <= MOST_WORD_PAIRS else 0)
 
@@ -110,15 +111,15 @@ def is_located(answer: JsonObject) -> bool:
 
 def pair_document(source: Record, translation: Record,
                   mentions: Mapping[str, str] | None = None) -> DocumentPair:
-    """Cut a record and its translation into pairs of sentences.
+    """Split a record and its translation into sentence pairs.
 
     Args:
-        source: with annotations.
-        translation: of the source.
-        mentions: translations of annotated words by themselves, as `plain_line` writes these.
+        source: record with annotations.
+        translation: translation of the source.
+        mentions: translations of annotated phrases on their own, by the phrase from `plain_line`.
     """
     spans = annotated_spans(source)
-    # No border of sentences may cross an annotation, even between its parts.
+    # No sentence may end inside an annotation, even between its parts.
     hulls = [(entity["start"], entity["end"]) for entity in source.get("entities", ())] + \
         annotated_spans(source.without("entities"))
     segments = _joined(_segments(source, translation), hulls)
@@ -139,9 +140,9 @@ def pair_document(source: Record, translation: Record,
 
 
 def _segments(source: Record, translation: Record) -> list[Segment]:
-    """Return sentence pairs as the translation noted them, or by splitting both texts.
+    """Return the sentence pairs that the translation recorded, or split both texts.
 
-    Texts that split into other numbers of sentences are one pair, as short ones are.
+    Short texts, and texts that split into different numbers of sentences, are one pair.
     """
     left, right = source["text"], translation["text"]
     found: object = translation.get("meta", {})
@@ -157,7 +158,7 @@ def _segments(source: Record, translation: Record) -> list[Segment]:
 
 
 def _split_alike(source: Record, translation: Record) -> Iterator[Segment]:
-    """Split both texts into lines, and these into sentences, where both have as many."""
+    """Split both texts into lines and sentences, as far as their numbers are equal."""
     left, right = source["text"], translation["text"]
     lines = [[match.span() for match in re.finditer(r"[^\n]+", text)] for text in (left, right)]
     if len(lines[0]) != len(lines[1]):
@@ -172,14 +173,14 @@ def _split_alike(source: Record, translation: Record) -> Iterator[Segment]:
 
 
 def _are_parts(spans: Sequence[tuple[int, ...]], text: str) -> bool:
-    """Return whether spans follow each other in a text, and have all of its words."""
+    """Return whether spans follow each other in a text and contain all of its words."""
     borders = [0, *(border for span in spans for border in span), len(text)]
     return borders == sorted(borders) and not any(
         text[end:start].strip() for end, start in zip(borders[::2], borders[1::2], strict=True))
 
 
 def _joined(segments: Sequence[Segment], hulls: Iterable[Span]) -> list[Segment]:
-    """Unite the sentences that an annotation crosses."""
+    """Join the sentences that share an annotation."""
     joined: list[list[float]] = []
     for start, end, first, last in sorted([*segments, *((*hull, inf, 0) for hull in hulls)]):
         if joined and start < joined[-1][1]:
@@ -195,15 +196,15 @@ def pair_records(sources: Iterable[Record], translations: Iterable[Record], reje
                  pairing: Pairing = "id") -> Iterator[tuple[Record, Record]]:
     """Pair records with their translations, in the order of the sources.
 
-    Both are read side by side: memory holds the ids, and translations that come before their
-    turn, compressed. Where there is no source at all, translations are not missed: that is for the
-    reader to refuse.
+    Both are read in parallel. Memory holds the ids and, compressed, the translations that come
+    before their source. If there are no sources, the translations are not rejected, because the
+    reader already reports empty input.
 
     Args:
-        sources: with annotations.
-        translations: of these.
-        reject: receives records that the other side lacks, and those whose id comes again.
-        pairing: by id, or by order.
+        sources: records with annotations.
+        translations: their translations.
+        reject: receives records that are missing on the other side, and records with repeated ids.
+        pairing: by id or by order.
     """
     if pairing == "order":
         for source, other in zip_longest(sources, translations):
@@ -228,25 +229,25 @@ def pair_records(sources: Iterable[Record], translations: Iterable[Record], reje
         if translation is None:
             files = ", ".join(names[1])
             reject(RecordError(record.place, f"found no translation with the id {record['id']!r}"
-                               f"{files and f' in {files}'}; add it, leave the record out, or pair "
-                               f"both files by {setting('pairing')} order", record))
+                               f"{files and f' in {files}'}; add it, remove the record, or pair "
+                               f"both files with {setting('pairing')} order", record))
         else:
             yield record, translation
     for rest in chain(map(_unpacked, waiting.values()), others):
         if names[0] and rest:
-            reject(RecordError(rest.place, f"found a translation with the id {rest['id']!r}, which "
-                               f"no record of {', '.join(names[0])} has", rest))
+            reject(RecordError(rest.place, f"found a translation with the id {rest['id']!r}, but "
+                               f"no such record in {', '.join(names[0])}; remove it", rest))
 
 
 def _noting(records: Iterable[Record], names: dict[str, None]) -> Iterator[Record]:
-    """Pass records on, and note the files that they come from."""
+    """Yield records, and note the names of their files."""
     for record in records:
         names[record.place.rpartition(":")[0]] = None
         yield record
 
 
 def _packed(record: Record) -> bytes:
-    """Compress a record that waits for its turn."""
+    """Compress a record that waits for its source."""
     return zlib.compress(msgspec.json.encode((record, record.place)), 1)
 
 
@@ -259,13 +260,13 @@ def _unpacked(content: bytes | None) -> Record | None:
 
 def annotated(document: DocumentPair, votes: Sequence[Sequence[Vote]], min_confidence: float,
               lost: Counter[str]) -> Record:
-    """Give a translation the annotations of its source.
+    """Return a translation with the annotations of its source.
 
     Args:
         document: the source with its translation.
-        votes: on each span of each of its pairs.
-        min_confidence: of the spans that stay.
-        lost: updated with what has no place, by cause.
+        votes: votes on each span of each of its pairs.
+        min_confidence: minimum confidence of the spans to keep.
+        lost: updated with the number of lost annotations by cause.
     """
     source, text = document.source, document.translation["text"]
     parts = iter(_parts(document, votes, min_confidence))
@@ -294,7 +295,7 @@ def annotated(document: DocumentPair, votes: Sequence[Sequence[Vote]], min_confi
 
 def _parts(document: DocumentPair, votes: Sequence[Sequence[Vote]],
            min_confidence: float) -> Iterator[Projection | str]:
-    """Yield the place of each annotated span in the translation, or the cause why it has none."""
+    """Yield the place of each annotated span in the translation, or the cause of its loss."""
     for at, number in document.places:
         place, offset = votes[at][number].place, document.segments[at][2]
         if votes[at][number].is_decided and place is None:
@@ -309,9 +310,9 @@ def _parts(document: DocumentPair, votes: Sequence[Sequence[Vote]],
 
 def _moved(annotation: JsonObject, parts: Sequence[Projection | str], text: str,
            lost: Counter[str]) -> JsonObject | None:
-    """Move an annotation to its places; None, and the cause counted, where a part has none.
+    """Move an annotation to its places; if a part has no place, count the cause and return None.
 
-    Its score is that of its weakest part; parts that meet become one.
+    Its score is the lowest score of its parts. Parts that touch or overlap become one.
     """
     cause = next((part for part in parts if isinstance(part, str)), None)
     if cause is not None:
@@ -332,9 +333,9 @@ def _moved(annotation: JsonObject, parts: Sequence[Projection | str], text: str,
 
 
 def prepare_answers(record: Record) -> Record:
-    """Give each answer of a question the offset that is projected.
+    """Add offsets to the answers of a question, for the projection.
 
-    An answer without an offset gets that of its first occurrence, as whole words.
+    An answer without an offset gets the offset of its first occurrence as whole words.
     """
     if not record.get("answers"):
         return record
@@ -352,18 +353,19 @@ def prepare_answers(record: Record) -> Record:
 
 def settle_questions(projected: Iterable[tuple[Record, Record]], counts: Counter[str],
                      reject: Reject = refuse) -> Iterator[Record]:
-    """Finish questions after projection; other records pass as they are.
+    """Complete questions after projection; other records are not changed.
 
-    A question that has lost all of its answers is left out, for it would look as if there were
-    none; one that never had any stays. The exact answers of BioASQ's questions, which answers are
-    scored by, become what any text of the question has for them; a spelling that none has stays.
+    A question that has lost all of its answers is left out, because it would look unanswerable. A
+    question that had no answers is kept. The exact answers of BioASQ's questions, against which
+    answers are scored, are replaced by the projected answers in any text of the same question. An
+    exact answer that no text contains is not changed.
 
     Args:
-        projected: sources, from `prepare_answers`, and their translations with answers. Those
-            from the first one with exact answers on are held in memory.
-        counts: counts questions without an answer and those left out.
-        reject: receives translations without their question and, unless it is `refuse`, what is
-            left out.
+        projected: sources, from `prepare_answers`, and their translations with answers. Records
+            from the first one with exact answers onwards are kept in memory.
+        counts: counts questions without an answer and questions left out.
+        reject: receives translations without their question and, unless it is `refuse`, the
+            questions left out.
     """
     known: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     waiting: list[Record] = []
@@ -373,7 +375,7 @@ def settle_questions(projected: Iterable[tuple[Record, Record]], counts: Counter
             if is_of_several and _ORIGINAL in answer:
                 known[_question(record)][answer[_ORIGINAL].casefold()].append(answer["text"])
         if source.get("question") and not record.get("question"):
-            reject(RecordError(record.place, "key 'question' is missing; expected the translation "
+            reject(RecordError(record.place, "key 'question' is missing; add the translation "
                                f"of {source['question']!r:.80}", record))
         elif source.get("question") and source.get("answers") and not record["answers"]:
             counts[LOST] += 1
@@ -396,7 +398,7 @@ def _question(record: Record) -> str:
 
 
 def _settled(record: Record, known: Mapping[str, Sequence[str]], counts: Counter[str]) -> Record:
-    """Remove repeated answers, and translate exact ones."""
+    """Remove repeated answers, and translate exact answers."""
     changed: JsonObject = {}
     if record.get("answers"):
         distinct = {(one["start"], one["text"]): one for one in reversed(record["answers"])}

@@ -1,4 +1,4 @@
-"""Rules for where projected spans begin and end."""
+"""Rules that correct the starts and ends of projected spans."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bmtools.translation.projection.links import plain_words, word_spans
 from bmtools.translation.projection.pairs import Projection, SentencePair
 
 CLAUSE = 8
-"""Words from which on a span is taken for a clause, whose subject has its article."""
+"""Spans of at least this many words are taken for clauses, whose subject has its article."""
 _FUNCTIONS = ("determiners", "prepositions", "conjunctions", "pronouns")
 _STOPS = frozenset(".,;:!?")
 _BRACKETS = {"(": ")", "[": "]", "{": "}", "«": "»", "“": "”"}
@@ -26,9 +26,9 @@ class Sentence:
 
     Attributes:
         text: the sentence.
-        words: in lower case, without the apostrophe of an elision; acronyms, which may be spelled
-            like a function word, as they are.
-        spans: start and end of each.
+        words: words in lower case, without the apostrophe of an elision; acronyms keep their case,
+            because they may be spelled like a function word.
+        spans: start and end of each word.
         kinds: function words by kind.
     """
 
@@ -39,7 +39,7 @@ class Sentence:
         self.kinds = function_words(language)
 
     def has(self, at: int, *kinds: str) -> bool:
-        """Return whether a word is of one of these kinds; none is where there is no word."""
+        """Return whether a word is of one of these kinds; False outside the sentence."""
         return 0 <= at < len(self.words) and any(
             self.words[at] in self.kinds.get(kind, ()) for kind in kinds)
 
@@ -48,11 +48,11 @@ class Sentence:
         return self.has(at, *_FUNCTIONS)
 
     def is_sign(self, at: int) -> bool:
-        """Return whether there is a sign, such as a comma."""
+        """Return whether a word is a sign, such as a comma."""
         return 0 <= at < len(self.words) and not any(map(str.isalnum, self.words[at]))
 
     def range_of(self, start: int, end: int) -> tuple[int, int]:
-        """Return the first word that a span touches, and the one behind its last."""
+        """Return the number of the first word that a span touches, and of the word after it."""
         inside = [number for number, (first, last) in enumerate(self.spans)
                   if first < end and start < last]
         return (inside[0], inside[-1] + 1) if inside else (0, 0)
@@ -60,9 +60,9 @@ class Sentence:
 
 @dataclass
 class _Span:
-    """A span while rules change it, in words: `a` to `b` in the source, `c` to `d` in the target.
+    """A span during correction, in words: `a` to `b` in the source, `c` to `d` in the target.
 
-    The source is never changed; `is_mended` says whether the target was.
+    The source is never changed; `is_mended` is True if the target was changed.
     """
 
     source: Sentence
@@ -75,7 +75,7 @@ class _Span:
 
     @property
     def is_clause(self) -> bool:
-        """Whether the span looks like more than a name: a long one, a stop or a verb say so."""
+        """Whether the span looks like a clause: it is long, has a stop at its end or a verb."""
         words = [at for at in range(self.a, self.b) if not self.source.is_sign(at)]
         return len(words) >= CLAUSE or self.source.words[self.b - 1] in _STOPS \
             or any(self.source.has(at, "auxiliaries") for at in words)
@@ -83,13 +83,13 @@ class _Span:
 
 def mend_edges(pair: SentencePair, found: Sequence[Projection | None], source_lang: str,
                target_lang: str) -> list[Projection | None]:
-    """Correct where the spans of a pair begin and end, whatever method found them.
+    """Correct the starts and ends of the spans of a pair, whatever method found them.
 
     Args:
-        pair: its sentences and spans.
+        pair: sentences and spans.
         found: place of each span.
         source_lang: language of the source, ISO 639-1; empty if it is not known.
-        target_lang: of the translation.
+        target_lang: language of the translation; likewise.
     """
     source, target = Sentence(pair.source, source_lang), Sentence(pair.target, target_lang)
     spans = [None if one is None else
@@ -110,14 +110,14 @@ def mend_edges(pair: SentencePair, found: Sequence[Projection | None], source_la
 
 
 def _cover_sentence(span: _Span) -> None:
-    """Cover the translation of a sentence that the span covers."""
+    """Cover the complete translation if the span covers its sentence."""
     outside = [*range(span.a), *range(span.b, len(span.source.words))]
     if all(map(span.source.is_sign, outside)):
         span.c, span.d = 0, len(span.target.words)
 
 
 def _reach_start(span: _Span) -> None:
-    """Take in the function words before a clause, where it begins its sentence."""
+    """Include the function words before a clause at the start of its sentence."""
     before = range(span.c)
     if span.is_clause and all(map(span.source.is_sign, range(span.a))) and all(
             span.target.is_sign(at) or span.target.is_function(at) for at in before):
@@ -125,7 +125,7 @@ def _reach_start(span: _Span) -> None:
 
 
 def _cut_auxiliary(span: _Span) -> None:
-    """Leave out an auxiliary at the end of a name; a capital letter is none."""
+    """Leave out an auxiliary at the end of a name, unless it is written in capitals."""
     target = span.target
     while not span.is_clause and span.c < span.d - 1 and target.has(span.d - 1, "auxiliaries") \
             and not target.text[slice(*target.spans[span.d - 1])].isupper():
@@ -133,7 +133,7 @@ def _cut_auxiliary(span: _Span) -> None:
 
 
 def _cut_loose_end(span: _Span) -> None:
-    """Leave out function words at the end, and conjunctions at the start, that are not its own."""
+    """Leave out function words at the end, and conjunctions at the start, that the source lacks."""
     source, target = span.source, span.target
     last = span.b - 1
     while last > span.a and source.is_sign(last):
@@ -147,14 +147,15 @@ def _cut_loose_end(span: _Span) -> None:
 
 
 def _cut_loose_start(span: _Span) -> None:
-    """Leave out the function words at the start of a name, which begins with a word of its own."""
+    """Leave out function words at the start of a name that does not start with one in the source.
+    """
     if not span.is_clause and not span.source.is_function(span.a):
         while span.c < span.d - 1 and span.target.is_function(span.c):
             span.c += 1
 
 
 def _adjust_determiner(span: _Span) -> None:
-    """Begin with a determiner where the source does, or where the span is a clause."""
+    """Include a determiner at the start if the source has one, or if the span is a clause."""
     source, target = span.source, span.target
     takes_one = source.has(span.a, "determiners") or (
         span.is_clause and not source.has(span.a - 1, "determiners"))
@@ -164,7 +165,7 @@ def _adjust_determiner(span: _Span) -> None:
 
 
 def _adjust_punctuation(span: _Span) -> None:
-    """End with a stop where the source does; begin with a sign only where it does."""
+    """End with a stop exactly if the source does; begin with a sign only if the source does."""
     source, target = span.source, span.target
     while not source.is_sign(span.a) and span.c < span.d - 1 and target.is_sign(span.c) \
             and target.words[span.c] not in _BRACKETS and target.words[span.c] not in "\"'":
@@ -178,7 +179,7 @@ def _adjust_punctuation(span: _Span) -> None:
 
 
 def _close_brackets(span: _Span) -> None:
-    """Take in the bracket that closes one in the span, and leave out half of a pair."""
+    """Include the bracket that closes a bracket in the span, or leave out half of a pair."""
     words = span.target.words
     inside = words[span.c:span.d]
     for opening, closing in _BRACKETS.items():
@@ -193,7 +194,8 @@ def _close_brackets(span: _Span) -> None:
 
 
 def _fill_gaps(spans: Sequence[_Span | None]) -> None:
-    """Let neighbours in the source be neighbours in the target, if function words part them."""
+    """Make neighbours in the source neighbours in the target if only function words separate them.
+    """
     for left, right in pairwise(sorted(filter(None, spans), key=lambda span: (span.a, span.b))):
         gap = range(left.d, right.c)
         if left.b == right.a and gap and all(map(right.target.is_function, gap)):

@@ -1,4 +1,4 @@
-"""Projection by hidden states of an encoder that reads both languages."""
+"""Projection by comparing hidden states of an encoder that reads both languages."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class TokenizedSentence(NamedTuple):
     """A sentence as input ids.
 
     Args:
-        ids: special tokens included.
-        owners: for each id the word that it belongs to; -1 for special tokens.
+        ids: ids including special tokens.
+        owners: number of the word of each id; -1 for special tokens.
         words: start and end of each word in the sentence.
     """
 
@@ -43,12 +43,12 @@ class TokenizedSentence(NamedTuple):
 
 
 class WordTokenizer:
-    """Tokenizer that keeps track of the words: each is encoded by itself, behind a blank.
+    """Tokenizer that keeps track of words by encoding each word separately, after a blank.
 
     Args:
-        tokenizer: of the model.
-        before: special tokens that begin a sentence.
-        after: one that ends it.
+        tokenizer: tokenizer of the model.
+        before: ids of the special tokens at the start of a sentence.
+        after: id of the special token at its end.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, before: list[int], after: int) -> None:
@@ -73,15 +73,15 @@ class WordTokenizer:
 
 @dataclass(eq=False)
 class EmbeddingsProjector:
-    """Projector by links between hidden states.
+    """Projector that links words by their hidden states.
 
     Args:
-        encoder: takes input ids and attention mask, gives hidden states.
-        tokenizers: of the source and of the target language.
-        layer: whose states are compared; 0 is the embeddings.
-        pad_id: of the padding token.
-        max_length: tokens that the encoder takes; a pair with a longer sentence has no links.
-        batch_tokens: tokens of one batch, padding included.
+        encoder: encoder that returns hidden states for input ids and attention mask.
+        tokenizers: tokenizers of the source and target language.
+        layer: layer of the states to compare; 0 for the embeddings.
+        pad_id: id of the padding token.
+        max_length: tokens that the encoder accepts; a pair with a longer sentence gets no links.
+        batch_tokens: tokens of one batch, including padding.
     """
 
     encoder: PreTrainedModel
@@ -100,15 +100,15 @@ class EmbeddingsProjector:
         (TransAlign, arXiv 2510.27337). Neither is fine-tuned here.
 
         Args:
-            directory: of its checkpoint, as transformers saves it.
+            directory: directory of its checkpoint, as transformers saves it.
             source: ISO 639-1 code.
             target: ISO 639-1 code.
-            layer: whose states are compared; by default the last one of a translation model, and
-                the eighth of another encoder, or the last of fewer.
+            layer: layer of the states to compare. Default: the last layer of a translation model,
+                and the eighth of another encoder, or its last if it has fewer.
 
         Raises:
-            CheckpointError: no such model, or one that reads the source language alone.
-            ValueError: the encoder has not so many layers.
+            CheckpointError: there is no such model, or it reads only the source language.
+            ValueError: the encoder does not have this layer.
         """
         if read_config(directory).get("is_encoder_decoder"):
             check_translation_model(directory, "transformers")
@@ -116,8 +116,8 @@ class EmbeddingsProjector:
                            for languages in ((source, target), (target, source)))
             if not (left.target_token or "".join(left.prefix).startswith("<2")):
                 raise CheckpointError(
-                    f"{directory}: has no token for the language of a sentence, so its encoder "
-                    f"reads {source!r} alone; expected a model that reads both languages, such as "
+                    f"{directory}: has no language tokens, so its encoder reads only {source!r}; "
+                    "expected a model that reads both languages; use for example "
                     "NLLB, M2M-100 or MADLAD-400")
             encoder = load_model(directory, "auto").get_encoder()
             tokenizer, max_length = left.tokenizer, left.max_length
@@ -125,7 +125,7 @@ class EmbeddingsProjector:
                                    one.tokenizer.eos_token_id) for one in (left, right)]
             usual = _NO_LIMIT
         else:
-            # A class with a new head has the encoder's own names for the weights, and no pooler.
+            # A class with a new head uses the encoder's names for the weights, and has no pooler.
             loaded = load_checkpoint(directory, resolve_device("auto"),
                                      "AutoModelForTokenClassification", new_head=True)
             encoder = cast("PreTrainedModel", loaded.model.base_model)
@@ -135,11 +135,11 @@ class EmbeddingsProjector:
             usual = _USUAL_LAYER
         last = int(encoder.config.num_hidden_layers)
         layer = min(last, usual) if layer is None else layer
-        require(0 <= layer <= last, "layer", layer, f"0 to {last}, the encoder's last one")
+        require(0 <= layer <= last, "layer", layer, f"0 to {last}, the encoder's last layer")
         return cls(encoder, (sides[0], sides[1]), layer, tokenizer.pad_token_id, max_length)
 
     def project(self, pairs: Sequence[SentencePair]) -> Places:
-        """Find each span of each pair by the links of its words."""
+        """Find each span of each pair through the links of its words."""
         found: Places = [[None] * len(pair.spans) for pair in pairs]
         sides = {at: (self.tokenizers[0](pair.source), self.tokenizers[1](pair.target))
                  for at, pair in enumerate(pairs) if pair.spans}
@@ -158,7 +158,7 @@ class EmbeddingsProjector:
 
     @torch.inference_mode()
     def _states(self, sequences: Sequence[list[int]]) -> list[np.ndarray]:
-        """Encode sequences of ids; padding is cut off."""
+        """Return the hidden states of sequences of ids, without padding."""
         inputs, mask = pad(sequences, self.pad_id, next(self.encoder.parameters()).device)
         output = self.encoder(input_ids=inputs, attention_mask=mask, output_hidden_states=True)
         states = output.hidden_states[self.layer].float().cpu().numpy()
@@ -166,7 +166,7 @@ class EmbeddingsProjector:
 
     def _word_links(self, sides: Sequence[TokenizedSentence],
                     states: Sequence[np.ndarray]) -> np.ndarray:
-        """Link words by the strongest link between their tokens."""
+        """Return the links of words: the strongest link between their tokens."""
         left, right = (side.owners >= 0 for side in sides)
         links = np.zeros((len(sides[0].words), len(sides[1].words)))
         if left.any() and right.any():

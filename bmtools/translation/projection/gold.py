@@ -1,4 +1,4 @@
-"""Calibration of the confidence on translations whose annotations people have made."""
+"""Calibration of the confidence on translations with human annotations."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def calibrate(sources: str | PathLike[str] | Iterable[JsonObject],
     Args:
         sources: files, records or dictionaries with annotations.
         gold: their translations with the same annotations, in the same order or under the same ids;
-            a file is a set.
+            each file is a set.
         config: methods.
-        engine: that translates what methods ask for.
+        engine: engine that translates for the methods.
         reject: receives records that cannot be projected.
 
     Raises:
-        DataError: no record has as many annotations as its translation.
+        DataError: no annotation occurs in both a record and its translation.
     """
     config = config or ProjectionConfig()
     samples, precisions = gold_samples([pair_document(*pair) for pair in pair_records(
@@ -59,22 +59,22 @@ def calibrate(sources: str | PathLike[str] | Iterable[JsonObject],
         config, engine)
     if not samples:
         raise DataError("found no annotation in both a record and its translation, expected gold; "
-                        f"leave out {setting('fit_confidence')} to project")
+                        f"to project, omit {setting('fit_confidence')}")
     return fit_calibration(samples, {**read_calibration().precisions, **precisions},
                            ", ".join(sorted({name for name, *_ in samples})))
 
 
 def gold_samples(documents: Sequence[DocumentPair], config: ProjectionConfig,
                  engine: EngineConfig | None = None) -> tuple[list[Sample], dict[str, float]]:
-    """Project onto gold, and compare.
+    """Project annotations onto gold, and compare.
 
-    Gold whose spans are all of whole words between white space, as token tags give them, is
-    compared by such words.
+    If all gold spans of a set consist of whole words between white space, as with token tags, the
+    projected spans are extended to such words before they are compared.
 
     Returns:
         the spans that have a place, and the precision of each method.
     """
-    # Sets whose gold spans are all of whole words.
+    # Sets whose gold spans all consist of whole words.
     by_words = {_set_of(document) for document in documents} - {
         _set_of(document) for document in documents
         if any(_whole_words(document.translation["text"], span) != span
@@ -100,12 +100,12 @@ def gold_samples(documents: Sequence[DocumentPair], config: ProjectionConfig,
 
 
 def _set_of(document: DocumentPair) -> str:
-    """Return the name of the file that a translation comes from."""
+    """Return the name of a translation's file."""
     return document.translation.place.rpartition(":")[0] or "records"
 
 
 def _gold_places(document: DocumentPair) -> list[Span]:
-    """Return the gold places of all spans; none where both sides do not correspond."""
+    """Return the gold places of all spans; an empty list if the annotations do not correspond."""
     source, gold = document.source, document.translation
     wanted = [one.get("id") for one in source.get("entities", ())]
     found = gold.get("entities", [])
@@ -120,7 +120,7 @@ def _gold_places(document: DocumentPair) -> list[Span]:
 
 
 def _whole_words(text: str, span: Span) -> Span:
-    """Extend a span to the words between white space that it touches."""
+    """Extend a span to all words that it touches, as separated by white space."""
     words = [match.span() for match in re.finditer(r"\S+", text)
              if match.start() < span[1] and span[0] < match.end()]
     return (words[0][0], words[-1][1]) if words else span
@@ -128,12 +128,12 @@ def _whole_words(text: str, span: Span) -> Span:
 
 def fit_calibration(samples: Sequence[Sample],
                     precisions: Mapping[str, float], origin: str) -> Calibration:
-    """Fit a calibration to spans whose rightness is known.
+    """Fit a calibration to compared spans.
 
     Args:
-        samples: of spans, their set, their features, and whether each is right.
-        precisions: of the methods.
-        origin: of the gold, for people.
+        samples: set and features of each span, and whether the span is right.
+        precisions: precisions of the methods.
+        origin: description of the gold for people.
     """
     whole = [right for _, values, right in samples if values.get(WHOLE)]
     within = [one for one in samples if not one[1].get(WHOLE)] or samples
@@ -152,12 +152,12 @@ def fit_calibration(samples: Sequence[Sample],
 
 
 def _smoothed(right: Sequence[bool]) -> float:
-    """Return the share of right spans; a right and a wrong one more keep it from certainty."""
+    """Return the share of right spans, with one right and one wrong span added (Laplace)."""
     return round((sum(right) + 1) / (len(right) + 2), 4)
 
 
 def _fit(samples: Sequence[Sample]) -> Calibration:
-    """Fit the regression, with one right and one wrong span more, so that no odds are endless."""
+    """Fit the regression, with one right and one wrong span added to keep the odds finite."""
     from sklearn.linear_model import LogisticRegression
 
     names = sorted({name for _, one, _ in samples for name in one} - {WHOLE})

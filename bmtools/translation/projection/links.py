@@ -1,4 +1,4 @@
-"""Words of a sentence and its translation: how they are cut, how alike they are, their links."""
+"""Words of a sentence and its translation: tokenization, similarity and links."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import numpy as np
 from bmtools.translation.projection.pairs import Projection, Span
 
 _GAP = 0.05
-"""Cost of a word without links within a place: what lies ten words off is not bridged."""
+"""Cost of a word without links inside a place; a gap of ten words is too expensive."""
 _LEAST = 0.5
-"""Share of the longer word that forms of one word have in common, from the beginning on."""
-_SHORT = 4  # letters; words that have fewer are alike only where they are equal
+"""Minimum common beginning of two forms of a word, as a share of the longer form."""
+_SHORT = 4  # letters; shorter words are similar only if they are equal
 _PULL = 0.3
-"""Share of its score that a place loses at the other end of the text."""
+"""Share of its score that a place loses if it is at the other end of the text."""
 _GAP_WEIGHT = 0.3
 _CACHED = 1 << 18
 
-# Numbers, characters of scripts that write no spaces, words up to the apostrophe of an elision, and
-# each sign by itself.
+# Numbers, single characters of scripts without spaces, words up to the apostrophe of an elision,
+# and single signs.
 _UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"\d+(?:[.,]\d+)+|[{_UNSPACED}]|[^\W_{_UNSPACED}]+(?:['\u2019](?=\w))?"
                    r"|[^\w\s]|_")
-# What scholarly words of Greek and Latin are written like in Latin scripts; in this order.
+# Spellings of words from Greek and Latin, and a common form of each; applied in this order.
 _SPELLINGS = (("ph", "f"), ("mf", "nf"), ("ae", "e"), ("oe", "e"), ("qu", "c"), ("ct", "t"),
               ("pt", "t"), ("x", "s"), ("cs", "s"), ("h", ""), ("y", "i"), ("j", "i"), ("k", "c"),
               ("w", "v"), ("tio", "zio"), ("cia", "zia"), ("cio", "zio"))
@@ -36,9 +36,9 @@ _ENDING = re.compile(r"(?<=...)[aeiou]*s?$")
 
 
 def spelling(word: str) -> str:
-    """Reduce a word to what is alike in the languages that took it from Greek or Latin.
+    """Reduce a word from Greek or Latin to a form that is equal in many languages.
 
-    `arrhythmias` and `aritmie` become `aritm`, `psychosis` and `psicosi` `psicos`.
+    `arrhythmias` and `aritmie` become `aritm`; `psychosis` and `psicosi` become `psicos`.
     """
     plain = "".join(one for one in unicodedata.normalize("NFKD", word)
                     if not unicodedata.combining(one))
@@ -48,15 +48,15 @@ def spelling(word: str) -> str:
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
-    """Find the words of a sentence: numbers and signs are words of their own."""
+    """Find the words of a sentence, including numbers and signs."""
     return [match.span() for match in _WORD.finditer(text)]
 
 
 def plain_words(text: str) -> list[str]:
-    """Return the words of a sentence as they compare.
+    """Return the words of a sentence in a form for comparison.
 
-    They are in small letters, elided ones without their apostrophe, numbers with a point where
-    other languages have a comma.
+    Words are in lower case, elided words lose their apostrophe, and numbers have decimal points in
+    place of commas.
     """
     words = [text[start:end].casefold() for start, end in word_spans(text)]
     return [word.replace(",", ".") if word[0].isdigit() else word.rstrip("'\u2019") or word
@@ -71,11 +71,11 @@ def stem(word: str) -> str:
 
 @lru_cache(_CACHED)
 def form_likeness(left: str, right: str) -> float:
-    """Compare two words by the beginning that they share, 0 to 1: inflection is at the end.
+    """Compare two words by their common beginning, 0 to 1, because inflection is at the end.
 
     Args:
-        left: its stem.
-        right: likewise.
+        left: stem of one word.
+        right: stem of the other word.
     """
     if left == right:
         return 1.0
@@ -88,7 +88,7 @@ def form_likeness(left: str, right: str) -> float:
 
 
 def likeness_table(left: str, right: str) -> tuple[np.ndarray, list[Span], list[Span]]:
-    """Compare all words of two texts, (words, words); and return the words' places."""
+    """Return the similarity of all words of two texts, (words, words), and the words' spans."""
     places = word_spans(left), word_spans(right)
     words = [[stem(text[start:end]) for start, end in spans]
              for text, spans in zip((left, right), places, strict=True)]
@@ -97,7 +97,7 @@ def likeness_table(left: str, right: str) -> tuple[np.ndarray, list[Span], list[
 
 
 def monotone_links(table: np.ndarray) -> np.ndarray:
-    """Link the words of two versions of a sentence in order, with the greatest sum of likeness.
+    """Link the words of two versions of a sentence in order, with the greatest total similarity.
 
     Args:
         table: (words, words), from `likeness_table`.
@@ -105,7 +105,7 @@ def monotone_links(table: np.ndarray) -> np.ndarray:
     rows, columns = table.shape
     best = np.zeros((rows + 1, columns + 1))
     for row in range(rows):
-        # Either this row is linked, or what was best without it; then the best up to each column.
+        # Link this row or not, whichever is better; then take the best up to each column.
         taken = np.maximum(best[row, 1:], best[row, :-1] + table[row])
         best[row + 1, 1:] = np.maximum.accumulate(taken)
     links = np.zeros_like(table)
@@ -122,10 +122,10 @@ def monotone_links(table: np.ndarray) -> np.ndarray:
 
 
 def mutual_links(table: np.ndarray) -> np.ndarray:
-    """Link the words of two versions of a sentence that are each other's most alike, in any order.
+    """Link words of two versions of a sentence that are most similar to each other, in any order.
 
     Args:
-        table: (words, words), from `likeness_table`; the nearer of equal words count.
+        table: (words, words), from `likeness_table`; among equal words the nearest is linked.
     """
     if not table.size:
         return table
@@ -135,9 +135,9 @@ def mutual_links(table: np.ndarray) -> np.ndarray:
 
 
 def _filled(links: np.ndarray) -> np.ndarray:
-    """Link what lies between two linked words on either side as a block, with less weight.
+    """Link all words between two linked words on both sides, with less weight.
 
-    There one version has other words than the other.
+    There the two versions have different words.
     """
     linked = links.argmax(axis=1)
     ends = [(-1, -1), *((row, int(linked[row])) for row in np.flatnonzero(links.any(axis=1))),
@@ -150,15 +150,15 @@ def _filled(links: np.ndarray) -> np.ndarray:
 
 
 def best_match(phrase: str, text: str, expected: float) -> Projection | None:
-    """Find the part of a text that is most like a phrase; None where nothing is.
+    """Find the part of a text that is most similar to a phrase, or None.
 
-    The score of a part is Dice's coefficient of its letters and the phrase's, of which those of
-    words alike are in common, times what its distance from the expected place leaves.
+    The score is Dice's coefficient of the letters of part and phrase, where letters of similar
+    words count as common. It is reduced by the distance from the expected position.
 
     Args:
-        phrase: some words, in the language of the text.
-        text: to search.
-        expected: relative position of the middle of the place, 0 to 1.
+        phrase: some words in the language of the text.
+        text: text to search.
+        expected: expected position of the middle of the place, relative to the text, 0 to 1.
     """
     table, words, places = likeness_table(phrase, text)
     if not table.any():
@@ -181,15 +181,15 @@ def linked_place(links: np.ndarray, source_words: list[Span], target_words: list
                  span: Span) -> Projection | None:
     """Find the part of the target that belongs to a span of the source; None without links.
 
-    Each target word counts for the place by the share of its links that lead into the span, less
-    one half; of all runs of words the one with the greatest sum is taken, so that a stray link far
-    off does not stretch it. The score is the share of links of the place that lead into the span,
-    times the share of the span's words that are linked to the place.
+    The value of a target word is the share of its links that lead into the span, minus one half.
+    The run of words with the greatest sum is chosen, so a single distant link does not extend it.
+    The score is the share of the place's links that lead into the span, times the share of the
+    span's words that are linked to the place.
 
     Args:
-        links: (source words, target words), weights from 0 on.
-        source_words: their spans.
-        target_words: likewise.
+        links: (source words, target words) weights, 0 or more.
+        source_words: spans of the source words.
+        target_words: spans of the target words.
         span: start and end of the annotation in the source.
     """
     inside = words_within(source_words, span)
@@ -212,7 +212,7 @@ def words_within(words: Sequence[Span], span: Span) -> np.ndarray:
 
 
 def best_run(values: np.ndarray, least: float = 0.0) -> Span:
-    """Find the run with the greatest sum; an empty one where none is above the least."""
+    """Find the run with the greatest sum; an empty run if no sum is above `least`."""
     best, place = least, (0, 0)
     total, start = 0.0, 0
     for at, value in enumerate(values.tolist()):
@@ -225,18 +225,18 @@ def best_run(values: np.ndarray, least: float = 0.0) -> Span:
 
 
 def softmax_links(left: np.ndarray, right: np.ndarray, threshold: float = 0.001) -> np.ndarray:
-    """Link tokens whose similarity stands out in both directions.
+    """Link tokens with a high probability in both directions.
 
     Source: Dou and Neubig 2021 (awesome-align), section 2.1; products of states, as there and in
     TransAlign (Ebing and Glavaš 2025).
 
     Args:
-        left: (tokens, width).
-        right: (tokens, width).
-        threshold: least probability in either direction.
+        left: (tokens, width) hidden states.
+        right: (tokens, width) hidden states.
+        threshold: minimum probability in both directions.
 
     Returns:
-        (left tokens, right tokens), the geometric mean of both probabilities; 0 without a link.
+        (left tokens, right tokens) geometric mean of both probabilities; 0 without a link.
     """
     from scipy.special import softmax
 
@@ -247,7 +247,7 @@ def softmax_links(left: np.ndarray, right: np.ndarray, threshold: float = 0.001)
 
 
 def argmax_links(similarity: np.ndarray) -> np.ndarray:
-    """Link tokens that are each other's most similar one.
+    """Link tokens that are most similar to each other.
 
     Source: Jalili Sabet et al. 2020 (SimAlign), section 3.2.
     """

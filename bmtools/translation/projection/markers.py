@@ -1,4 +1,4 @@
-"""Projection by marks around the spans, which an engine translates."""
+"""Projection by translating sentences with marks around their spans."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from bmtools.translation.projection.links import (
 )
 from bmtools.translation.projection.pairs import Places, Projection, SentencePair, Span
 
-_PHRASE = 4  # words, up to which a span is taken for a phrase
+_PHRASE = 4  # words; longer spans are taken for clauses
 BRACKETS = ("[]", "{}", "()", "<>", "\u00ab\u00bb")
 
 
 def project_by_markers(pairs: Sequence[SentencePair], translator: Translator) -> Places:
-    """Find each span of each pair by brackets around it, which are translated with the sentence.
+    """Find each span of each pair by translating the sentence with brackets around the span.
 
-    Marks make translations worse, so the words of the marked translation are only looked up in the
-    clean one, by their likeness and order. Several spans have numbers behind their brackets. A span
-    is None where the engine lost its marks.
+    Marks make translations worse. Therefore the words of the marked translation are only searched
+    for in the clean translation, by their similarity and order. If there are several spans, their
+    brackets contain numbers. A span is None if the engine lost its marks.
 
-    Source: Chen et al. 2023 (EasyProject), which keeps the marked translation; the clean one is
-    kept as in CODEC (Le et al. 2024).
+    Source: Chen et al. 2023 (EasyProject), which keeps the marked translation; this function keeps
+    the clean translation, as CODEC does (Le et al. 2024).
 
     Args:
         pairs: sentences and spans.
@@ -40,12 +40,12 @@ def project_by_markers(pairs: Sequence[SentencePair], translator: Translator) ->
 
 
 def mark_spans(sentence: str, spans: Sequence[Span], brackets: str) -> str:
-    """Put brackets around spans, with a number each where there are several."""
+    """Put brackets around spans, with numbers if there are several spans."""
     opening, closing = brackets[0], brackets[1]
     marks = []
     for number, (start, end) in enumerate(spans):
         left, right = (f"{number + 1} ", f" {number + 1}") if len(spans) > 1 else ("", "")
-        # At one offset spans end before others begin, and the longer one begins first.
+        # At the same offset, ends come before starts, and longer spans start first.
         marks += [(start, 1, -end, f"{opening}{left}"), (end, 0, -start, f"{right}{closing}")]
     marked, at = [], 0
     for offset, _, _, mark in sorted(marks):
@@ -55,20 +55,20 @@ def mark_spans(sentence: str, spans: Sequence[Span], brackets: str) -> str:
 
 
 def brackets_for(sentence: str, kinds: Sequence[str] = BRACKETS) -> str:
-    """Return the first kind of bracket that a sentence does not contain, or else the last one."""
+    """Return the first kind of bracket that a sentence does not contain, or the last kind."""
     return next((pair for pair in kinds if not set(pair) & set(sentence)), kinds[-1])
 
 
 def find_marks(text: str, brackets: str, count: int) -> tuple[str, list[Span | None]]:
-    """Take the brackets out of a text, and find the spans that they were around.
+    """Remove the brackets from a text, and find the spans inside them.
 
     Args:
         text: a translation.
-        brackets: as `brackets_for` chose them.
-        count: of spans.
+        brackets: kind of bracket from `brackets_for`.
+        count: number of spans.
 
     Returns:
-        the text without marks, and for each span its place there; None where a mark is missing.
+        the text without marks, and the place of each span in it; None if a mark is missing.
     """
     opening, closing = map(re.escape, brackets)
     # Bounded: runs of blanks or digits would take quadratic time.
@@ -94,7 +94,7 @@ def _places(pair: SentencePair, translation: str) -> list[Projection | None]:
     if not any(spans):
         return [None] * len(spans)
     table, words, places = likeness_table(clean, pair.target)
-    # A phrase may have moved as a whole; a clause is found by the order of its words as well.
+    # A complete phrase may have moved; a clause is also found by the order of its words.
     anywhere = mutual_links(table)
     ordered = anywhere + monotone_links(table)
     return [span and linked_place(

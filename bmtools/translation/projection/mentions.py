@@ -1,4 +1,4 @@
-"""Projection by translations of the mention itself: from an engine, or a list of terms."""
+"""Projection by searching for translations of the mention, from an engine or a list of terms."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from bmtools.translation.projection.links import best_match
 from bmtools.translation.projection.pairs import Places, Projection, SentencePair, Span
 
 _LEAST = 0.5
-"""Score below which a place is none."""
+"""Minimum score of a place."""
 
 
 class DictionaryProjector:
-    """Projector of mentions whose translation is known, in any form that the target has it in.
+    """Projector that searches for known translations of mentions, in inflected forms too.
 
-    Translations are those that a list of terms has, that an engine gave for the mention alone, and
-    the mention as it is, which finds names, drugs and words that both languages have from Latin.
-    The place that is most like one of them counts, the nearer to the relative position of the
-    mention the better.
+    It searches for translations from a list of terms, for the engine's translation of the mention
+    on its own, and for the mention itself. The mention itself finds names, drugs and words that
+    both languages took from Latin. The chosen place is most similar to one of these, and near the
+    relative position of the mention.
 
     Args:
         terms: translations by term.
@@ -35,7 +35,7 @@ class DictionaryProjector:
             if longest_first else None
 
     def project(self, pairs: Sequence[SentencePair]) -> Places:
-        """Find each span of each pair; None where nothing is like one of its translations."""
+        """Find each span of each pair; None if no words resemble one of its translations."""
         return [[self._place(pair, number) for number in range(len(pair.spans))] for pair in pairs]
 
     def _place(self, pair: SentencePair, number: int) -> Projection | None:
@@ -47,11 +47,11 @@ class DictionaryProjector:
         return best if best and best.score >= _LEAST else None
 
     def _translations(self, pair: SentencePair, number: int) -> Iterator[str]:
-        """Yield what the mention may be called in the target."""
+        """Yield possible translations of the mention."""
         start, end = pair.spans[number]
         mention = pair.source[start:end]
         if self._pattern and self._pattern.search(mention):
-            # Terms within a longer mention are replaced; of several translations each in turn.
+            # Replace terms inside a longer mention, by each of their translations in turn.
             most = max(len(self._terms[one.casefold()]) for one in self._pattern.findall(mention))
             for turn in range(most):
                 yield self._pattern.sub(partial(self._term, turn), mention)
@@ -65,15 +65,15 @@ class DictionaryProjector:
 
 
 def read_glossary(path: Path, source: str, target: str) -> dict[str, list[str]]:
-    """Read a list of terms, a TSV or TMX file as of a translation memory.
+    """Read a list of terms, in the TSV or TMX format of translation memories.
 
     Args:
-        path: of the file.
-        source: ISO 639-1.
-        target: ISO 639-1.
+        path: path of the file.
+        source: ISO 639-1 code.
+        target: ISO 639-1 code.
 
     Raises:
-        DataError: no such file, or without the two languages.
+        DataError: the file is missing, or does not contain both languages.
     """
     terms: dict[str, list[str]] = {}
     for term, translation in read_pairs(path, source, target):
@@ -82,11 +82,11 @@ def read_glossary(path: Path, source: str, target: str) -> dict[str, list[str]]:
 
 
 def project_exactly(pairs: Sequence[SentencePair]) -> Places:
-    """Find the mentions that the translation repeats, in any case of its letters.
+    """Find mentions by their exact words, ignoring case.
 
-    The translation of the mention by itself is looked for where an engine was asked for it, and
-    otherwise the mention as it is: numbers, drugs and names need no translation. Of several
-    occurrences the one whose relative position is nearest to the mention's counts.
+    If an engine translated the mention on its own, its translation is searched for first. Then the
+    mention itself is searched for, because numbers, drugs and names need no translation. Of several
+    occurrences, the one nearest to the mention's relative position is chosen.
 
     Source: BioBIT (Buonocore et al. 2023), translation of the annotated sets.
     """
@@ -94,9 +94,9 @@ def project_exactly(pairs: Sequence[SentencePair]) -> Places:
 
 
 def _nearest(pair: SentencePair, number: int) -> Projection | None:
-    """Find the occurrence of a mention nearest to its relative position; None without one.
+    """Find the occurrence of a mention nearest to its relative position, or None.
 
-    The score is the share of the target that lies not between that position and the occurrence.
+    The score is 1 minus the distance from that position, as a share of the target's length.
     """
     start, end = pair.spans[number]
     expected = len(pair.target) * (start + end) / max(1, 2 * len(pair.source))
@@ -110,7 +110,7 @@ def _nearest(pair: SentencePair, number: int) -> Projection | None:
 
 
 def _occurrences(mention: str, text: str) -> list[Span]:
-    """Find the occurrences of a mention as whole words, an acronym in its own letters first."""
+    """Find the occurrences of a mention as whole words; for an acronym, first match its case."""
     words = r"\s+".join(map(re.escape, mention.split()))
     ways = (re.NOFLAG, re.IGNORECASE) if any(map(str.isupper, mention[1:])) else (re.IGNORECASE,)
     for flags in ways if words else ():

@@ -1,4 +1,4 @@
-"""Interface of the projection methods: sentence pairs in, places in the translation out."""
+"""Interface of the projection methods, which find spans of the source in its translation."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class SentencePair:
         source: the sentence.
         target: its translation.
         spans: start and end of each annotation in the source.
-        mentions: translations of the annotated words by themselves, one for each span and empty
-            where there is none; nothing at all where no engine was asked.
+        mentions: for each span the translation of its words on their own, empty if it has none; an
+            empty tuple if no engine translates them.
     """
 
     source: str
@@ -32,11 +32,11 @@ class Projection:
 
     Args:
         start: offset of its first character in the target.
-        end: offset behind its last one.
-        score: the method's own, 0 to 1.
+        end: offset after its last character.
+        score: score of the method, 0 to 1.
         is_mended: whether rules corrected its edges.
-        edge: how much better its outermost words are linked to the annotation than the words beyond
-            them, -1 to 1, the worse of both ends; None if the method has no links.
+        edge: how much better its outermost words are linked to the annotation than the words next
+            to them outside, -1 to 1, at the worse end; None if the method has no links.
     """
 
     start: int
@@ -47,4 +47,4 @@ class Projection:
 
 
 Places = list[list[Projection | None]]
-"""Place of each span of each pair; None if a method finds none."""
+"""Place of each span of each pair; None if the method does not find the span."""

@@ -1,4 +1,4 @@
-"""Projection of annotations from records to their translations, by the methods of its settings."""
+"""Projection of annotations from records to their translations."""
 
 from __future__ import annotations
 
@@ -54,27 +54,28 @@ def project(sources: str | PathLike[str] | Iterable[JsonObject],
             reject: Reject = refuse, counts: Counter[str] | None = None,
             decisions: Decisions | None = None,
             review: Callable[[ReviewItem], None] | None = None) -> Iterator[Record]:
-    """Carry annotations from records to their translations.
+    """Transfer annotations from records to their translations.
 
-    Methods learn from a block of records, see `blocks`, before its first span is projected. Memory
-    holds that, the ids of all records, and the translations that come before their turn.
+    Methods learn from a block of records (see `blocks`) before its first span is projected. Memory
+    holds a block, the ids of all records, and the translations that come before their source.
 
     Args:
         sources: files, records or dictionaries with entities, relations and answers.
-        translations: likewise, with the same ids; annotations that they have are replaced.
+        translations: likewise, with the same ids; their annotations are replaced.
         config: methods, and the treatment of spans without a place.
-        engine: that translates what methods ask for.
+        engine: engine that translates for the methods.
         reject: receives records that cannot be projected.
-        counts: updated with what was projected, what was lost by cause, and what rules changed.
-        decisions: of a person, which come before those of methods.
-        review: receives spans without a place, or below the least confidence.
+        counts: updated with the numbers of projected annotations, of lost annotations by cause, and
+            of corrected edges.
+        decisions: decisions of a person, which override the methods.
+        review: receives spans without a place or below the minimum confidence.
 
     Yields:
         the translations with the annotations of their sources, in the order of the sources.
 
     Raises:
-        BmtoolsError: records that do not belong together, or decisions that do not fit them.
-        ValueError: a method lacks what it needs.
+        BmtoolsError: records do not match, or decisions do not fit them.
+        ValueError: a resource of a method is missing.
     """
     config = config or ProjectionConfig()
     counts = Counter() if counts is None else counts
@@ -90,15 +91,16 @@ def project(sources: str | PathLike[str] | Iterable[JsonObject],
 def project_translated(records: Iterable[Record], config: ProjectionConfig, reject: Reject = refuse,
                        counts: Counter[str] | None = None, engine: EngineConfig | None = None,
                        loaded: Translator | None = None) -> Iterator[Record]:
-    """Carry annotations to records that `translate` made; see `project`.
+    """Transfer annotations to records that `translate` made; see `project`.
 
     Args:
-        records: with their source under `SOURCE`; others stay as they are.
+        records: translated records, with their source under `SOURCE`; other records are kept
+            unchanged.
         config: methods, and the treatment of spans without a place.
         reject: receives records that cannot be projected.
-        counts: updated with what was projected, what was lost by cause, and what rules changed.
-        engine: that translated.
-        loaded: the same, where it is loaded.
+        counts: see `project`.
+        engine: settings of the engine that translated.
+        loaded: the engine, if it is already loaded.
     """
     def documents() -> Iterator[DocumentPair]:
         for record in records:
@@ -113,7 +115,7 @@ def project_translated(records: Iterable[Record], config: ProjectionConfig, reje
 def project_pairs(documents: Iterable[DocumentPair], config: ProjectionConfig, reject: Reject,
                   counts: Counter[str], methods: Methods, decisions: Decisions | None = None,
                   review: Callable[[ReviewItem], None] | None = None) -> Iterator[Record]:
-    """Carry annotations within pairs of documents; see `project` and `project_translated`."""
+    """Transfer annotations within document pairs; see `project` and `project_translated`."""
     projected = _annotated(documents, config, reject, counts, methods, decisions, review)
     yield from settle_questions(projected, counts, reject)
 
@@ -133,7 +135,7 @@ def _annotated(documents: Iterable[DocumentPair], config: ProjectionConfig, reje
         if lost and config.lost == "reject":
             causes = ", ".join(f"{cause}: {number}" for cause, number in lost.items())
             reject(RecordError(document.source.place, f"found annotations without a place "
-                               f"({causes}); go on with {setting('lost')} drop",
+                               f"({causes}); continue with {setting('lost')} drop",
                                document.source))
             counts["records rejected for annotations without a place"] += 1
             continue
@@ -146,10 +148,10 @@ def _annotated(documents: Iterable[DocumentPair], config: ProjectionConfig, reje
 def project_documents(documents: Iterable[DocumentPair], config: ProjectionConfig,
                       counts: Counter[str], methods: Methods,
                       ) -> Iterator[tuple[DocumentPair, list[list[Vote]]]]:
-    """Project the spans of all pairs of sentences of each document, block by block.
+    """Project the spans of all sentence pairs of each document, block by block.
 
-    Rules correct the edges of all places, methods vote on them, and the score of a chosen place is
-    its confidence.
+    Rules correct the edges of all places, then the methods vote on the places. The score of a
+    chosen place is its confidence.
     """
     calibration = read_calibration(config.calibration or SHIPPED)
     config.require_resources(methods.engine)
@@ -157,7 +159,7 @@ def project_documents(documents: Iterable[DocumentPair], config: ProjectionConfi
         pairs = methods.with_mentions([pair for document in block for pair in document.pairs])
         found = {}
         for name in config.methods:
-            set_status(f"projecting by {name}")
+            set_status(f"projecting with {name}")
             found[name] = iter(methods.project(name, pairs, *block[0].languages))
         for document in block:
             yield document, [_votes(document, pair, {name: next(own) for name, own in
@@ -168,7 +170,7 @@ def project_documents(documents: Iterable[DocumentPair], config: ProjectionConfi
 def _votes(document: DocumentPair, pair: SentencePair,
            places: Mapping[str, Sequence[Projection | None]], config: ProjectionConfig,
            counts: Counter[str], calibration: Calibration) -> list[Vote]:
-    """Vote on the places of the spans of a pair that methods found."""
+    """Choose a place for each span of a pair from the places that methods found."""
     if config.edges:
         places = {name: mend_edges(pair, own, *document.languages) for name, own in places.items()}
     chosen = [vote({name: own[number] for name, own in places.items()}, calibration.precisions)
@@ -184,13 +186,13 @@ def _votes(document: DocumentPair, pair: SentencePair,
 
 @dataclass
 class Methods:
-    """The methods of a run; only their own libraries are imported.
+    """The methods of a run; only the libraries that they need are imported.
 
     Args:
         config: methods and their resources.
-        engine: that translates what methods ask for.
-        loaded: the same, if it is loaded.
-        asks_for_mentions: whether the engine translates annotated words by themselves.
+        engine: settings of the engine that translates for the methods.
+        loaded: the engine, if it is already loaded.
+        asks_for_mentions: whether the engine translates annotated phrases on their own.
     """
 
     config: ProjectionConfig
@@ -201,15 +203,15 @@ class Methods:
     _mentions: dict[str, str] = field(default_factory=dict)
 
     def translator(self) -> Translator:
-        """Load the engine by itself: a memory has no marked sentences."""
+        """Load the engine without layers, because a memory contains no marked sentences."""
         assert self.engine is not None
         self.loaded = self.loaded or load_engine(self.engine)
         return self.loaded
 
     def with_mentions(self, pairs: Sequence[SentencePair]) -> Sequence[SentencePair]:
-        """Add the translations of the annotated words by themselves, if a method looks for them.
+        """Add the translations of the annotated phrases on their own, if a method needs them.
 
-        Each is translated once, in whichever block it is; one without a translation is empty.
+        Each phrase is translated once for all blocks; its translation is empty if there is none.
         """
         if not self.engine or not self.asks_for_mentions \
                 or not set(_BY_MENTION) & set(self.config.methods):
@@ -224,24 +226,24 @@ class Methods:
 
     def project(self, method: str, pairs: Sequence[SentencePair], source: str,
                 target: str) -> Places:
-        """Find each span of each pair by one method.
+        """Find each span of each pair with one method.
 
         Args:
-            method: its name.
-            pairs: of a block of the corpus.
+            method: name of the method.
+            pairs: sentence pairs of a block.
             source: language of the sources, ISO 639-1; empty if it is not known.
-            target: of the translations.
+            target: language of the translations; likewise.
 
         Raises:
-            BmtoolsError: a model, file or program that it needs is missing.
-            ValueError: a setting that does not fit its model.
+            BmtoolsError: a model, file or program of the method is missing.
+            ValueError: a setting does not fit the method's model.
         """
         if method not in self._projectors:
             self._projectors[method] = self._projector(method, source, target)
         return self._projectors[method](pairs)
 
     def _projector(self, method: str, source: str, target: str) -> Projector:
-        """Load what a method needs."""
+        """Load a method and its resources."""
         config = self.config
         if self.engine:
             source, target = self.engine.source_lang, self.engine.target_lang

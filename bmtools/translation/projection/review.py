@@ -1,4 +1,4 @@
-"""Spans that a person looks at: written out with both sentences, and read back with decisions."""
+"""Spans for review by a person: written with both sentences, and read back with decisions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bmtools.translation.projection.documents import DocumentPair
 from bmtools.translation.projection.pairs import Projection, Span
 
 ACCEPTED = "accepted"
-"""Key of an item that holds the decision: offsets or words in the target, or null for no place."""
+"""Key of an item's decision: offsets or words in the target, or null for no place."""
 APPLIED = "decisions applied"
 UNDECIDED = "spans in the reviewed files without a decision"
 
@@ -31,11 +31,11 @@ class _Candidate(TypedDict):
 
 
 class ReviewItem(TypedDict):
-    """A span to look at, a line of the review file; offsets count characters of a sentence.
+    """A span to review, one line of the review file; offsets count characters of a sentence.
 
-    `span` is a place in `source`, where `at` is the offset of the source in its record; `proposed`
-    is one in `target`, null where no method found any; so is `accepted`, the decision, which may
-    also be words that the target has once.
+    `span` is a place in `source`, and `at` is the offset of `source` in its record. `proposed` is a
+    place in `target`, or null if no method found one. `accepted`, the decision, is also a place in
+    `target` or null, or words that occur once in the target.
     """
 
     id: str
@@ -54,7 +54,7 @@ class ReviewItem(TypedDict):
 
 def review_items(document: DocumentPair, votes: Sequence[Sequence[Vote]],
                  min_confidence: float) -> Iterator[ReviewItem]:
-    """Yield the spans of a document that have no place, or one that is not sure enough."""
+    """Yield the spans of a document without a place or below the minimum confidence."""
     source = document.source
     kinds = [entity["type"] for entity in source.get("entities", ())
              for _ in entity.get("spans") or [entity]]
@@ -78,10 +78,10 @@ class Decisions:
     """Places that a person decided on.
 
     Args:
-        items: after the place of each, as from `read_objects`.
+        items: file and line of each item, and the item, as from `read_objects`.
 
     Raises:
-        DataError: an item that is none, or whose decision does not fit its sentence.
+        DataError: an item is malformed, or its decision does not fit its sentence.
     """
 
     def __init__(self, items: Iterable[tuple[str, JsonObject]]) -> None:
@@ -96,13 +96,13 @@ class Decisions:
             key = _key(item["id"], item["at"], item["span"])
             if key in self._decisions:
                 raise DataError(f"{place}: found the span {item['mention']!r} of {item['id']!r} "
-                                f"again, which {self._decisions[key][0]} has; leave one of them "
-                                "out")
+                                f"again, it is already in {self._decisions[key][0]}; remove one "
+                                "of them")
             self._decisions[key] = place, item, _decision(item, place)
 
     @classmethod
     def read(cls, names: Sequence[str]) -> Decisions:
-        """Read review files; an empty one has no decisions.
+        """Read review files; an empty file has no decisions.
 
         Raises:
             DataError: see `Decisions`.
@@ -111,11 +111,11 @@ class Decisions:
 
     def apply(self, document: DocumentPair, votes: Sequence[Sequence[Vote]],
               counts: Counter[str]) -> list[list[Vote]]:
-        """Put the decided places of a document in the place of those that methods chose.
+        """Replace the places that methods chose by the decided places.
 
         Args:
-            document: its sentences.
-            votes: on each span of each pair.
+            document: document with its sentences.
+            votes: votes on each span of each pair.
             counts: counts decisions applied.
 
         Raises:
@@ -140,17 +140,17 @@ class Decisions:
         return applied
 
     def require_all_used(self) -> None:
-        """Refuse decisions on spans that no record has.
+        """Raise an error for a decision on a span that no record has.
 
         Raises:
-            DataError: names the first one.
+            DataError: names the first such decision.
         """
         for key, (place, item, _) in self._decisions.items():
             if key in self._used:
                 continue
             raise DataError(f"{place}: found a decision on {item['mention']!r} at "
                             f"{item['at'] + item['span'][0]} of the record {item['id']!r}, which "
-                            "has no such annotation; give the records that were reviewed")
+                            "has no such annotation; use the records that were reviewed")
 
 
 def _key(record_id: str, at: int, span: Sequence[int]) -> _Key:
@@ -161,7 +161,7 @@ def _decision(item: ReviewItem, place: str) -> Span | None:
     """Return the decided place, checked against the target.
 
     Raises:
-        DataError: offsets outside the target, or words that it has not exactly once.
+        DataError: offsets outside the target, or words that do not occur exactly once in it.
     """
     found, target = item["accepted"], item["target"]
     if found is None:
@@ -169,8 +169,8 @@ def _decision(item: ReviewItem, place: str) -> Span | None:
     if isinstance(found, str):
         times = target.count(found) if found.strip() else 0
         if times != 1:
-            raise DataError(f"{place}: key '{ACCEPTED}': found {found!r}, which the target has "
-                            f"{times} times, expected words that it has once, or offsets")
+            raise DataError(f"{place}: key '{ACCEPTED}': found {found!r}, {times} times in the "
+                            "target, expected words that occur once, or offsets")
         start = target.index(found)
         return start, start + len(found)
     start, end = found

@@ -12,34 +12,34 @@ from bmtools.translation.settings import EngineConfig
 Method = Literal["align", "exact", "dictionary", "markers", "embeddings"]
 Pairing = Literal["id", "order"]
 SOURCE = "translated_from"
-"""Key of a translated record, up to its projection: what it was made of."""
+"""Key under which a translated record keeps its source record until projection."""
 
 
 class ProjectionConfig(Settings, title="Projection"):
     """Projection of annotations.
 
     Args:
-        methods: that look for places, the most trusted one first.
+        methods: methods that search for the annotations, the most trusted one first.
     """
 
     methods: tuple[str, ...] = ("align", "exact")
-    edges: bool = option(True, "Correct where annotations begin and end by rules.")
-    min_confidence: float = option(0.0, "Least confidence of the annotations that stay, 0 to 1.",
+    edges: bool = option(True, "Correct the starts and ends of annotations by rules.")
+    min_confidence: float = option(0.0, "Minimum confidence of annotations to keep, 0 to 1.",
                                    most=1)
     lost: Literal["drop", "reject"] = option(
-        "drop", "An annotation without a place in the translation: drop it, or reject its record.")
+        "drop", "If an annotation is not found in the translation: drop it, or reject its record.")
     pairing: Pairing = option("id", "Pair records and translations by their ids or by their order.")
     calibration: Path | None = option(
-        None, "Calibration of the confidence, as project --fit-confidence writes it; the one that "
-              "is shipped by default.")
-    glossary: Path | None = option(None, "Terms and their translations for method dictionary, a "
-                                         "TSV or TMX file as of a translation memory.")
+        None, "Calibration of the confidence, as project --fit-confidence writes it. Default: the "
+              "calibration in bmtools.")
+    glossary: Path | None = option(None, "TSV or TMX file of terms and their translations, for "
+                                         "method dictionary.")
     embeddings: Path | None = option(
         None, "Directory of a model that reads both languages, for method embeddings: an encoder, "
               "such as LaBSE or XLM-R, or a translation model, such as NLLB, M2M-100 or "
               "MADLAD-400.", metavar="DIR")
     layer: int | None = option(
-        None, "Layer of the encoder that method embeddings compares; by default the last one of a "
+        None, "Layer of the encoder that method embeddings compares. Default: the last layer of a "
               "translation model, and the eighth of another encoder.")
 
     def __post_init__(self) -> None:
@@ -48,16 +48,16 @@ class ProjectionConfig(Settings, title="Projection"):
         require_names("method", self.methods, get_args(Method))
 
     def require_resources(self, engine: EngineConfig | None) -> None:
-        """Refuse methods without what they need, and resources without their method.
+        """Raise an error for methods without their resource and resources without their method.
 
         Raises:
-            ValueError: names all of them.
+            ValueError: lists all of them.
         """
         faults = []
         if "markers" in self.methods and not engine:
             faults.append(f"{setting('method')} markers needs {setting('engine')}")
         if self.glossary and "dictionary" not in self.methods:
-            faults.append(f"{setting('glossary')} means nothing without {setting('method')} "
+            faults.append(f"{setting('glossary')} requires {setting('method')} "
                           "dictionary")
         if ("embeddings" in self.methods) != bool(self.embeddings):
             faults.append(f"{setting('method')} embeddings and {setting('embeddings')} need each "

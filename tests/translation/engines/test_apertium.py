@@ -58,7 +58,7 @@ def test_without_the_program_its_packages_are_named(monkeypatch: pytest.MonkeyPa
 
 def test_a_pair_that_lacks_has_a_way_out(modes: Callable[..., None]) -> None:
     modes("eng-cat", "cat-ita", "eng-spa", "es-gl")
-    with pytest.raises(BmtoolsError, match=r"no mode eng-ita here; or go via cat, or install"):
+    with pytest.raises(BmtoolsError, match=r"no mode eng-ita here; use via cat, or install"):
         engine()
     with pytest.raises(BmtoolsError, match=r"apertium-spa-ita \(or apertium-ita-spa"):
         engine(via="es")
@@ -157,9 +157,9 @@ def test_a_program_that_stands_still_is_started_again() -> None:
     assert [one["text"] for one in found] == [
         one["text"] for one in records if one["text"] != "HANG."]
     [error] = rejected
-    assert error.reason.startswith("no translation of 'HANG.': apertium eng-ita gives no text")
+    assert error.reason.startswith("no translation of 'HANG.': apertium eng-ita returned no text")
     assert counts["restarts"] == 3
-    assert "3 times that the engine stood still or ended, and was started again" in list(
+    assert "3 times that the engine stopped answering or ended, and was started again" in list(
         translation_lines(counts))
 
 

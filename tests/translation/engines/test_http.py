@@ -126,7 +126,7 @@ def test_a_server_in_trouble_is_asked_again(server: Server, trouble: Any) -> Non
             translator.translate(["BAD"])
         return
     [bad, good] = _translator(server, workers=1).translate(["BAD", "Pain."])
-    assert "the server gives no translation: " in bad.fault and "3 times" in bad.fault
+    assert "the server returned no translation: " in bad.fault and "3 times" in bad.fault
     assert good.text == "Dolore."
 
 
@@ -178,7 +178,7 @@ def test_an_answer_that_is_cut_off_is_no_translation(server: Server) -> None:
     server.answer = lambda *_: {"choices": [{"message": {"content": "Do"},
                                              "finish_reason": "length"}]}
     [one] = _translator(server).translate(["Pain."])
-    assert one.fault.endswith("it was cut off; answer_tokens allows more")
+    assert one.fault.endswith("the answer was cut off; raise answer_tokens")
     server.answer = lambda *_: {"choices": []}
     [one] = _translator(server).translate(["Pain."])
     assert one.fault.endswith("found \"{'choices': []}\", expected choices with a message")

@@ -44,12 +44,12 @@ def test_the_sentence_that_upsets_a_program_is_found(command: str) -> None:
     texts, faults, _ = _translate(command)
     assert texts == [*SENTENCES[:5], "", *SENTENCES[6:]]
     assert [bool(fault) for fault in faults] == [one == "BAD." for one in SENTENCES]
-    assert faults[5].endswith("gives no text back; change the sentence")
+    assert faults[5].endswith("returned no text; change the sentence")
 
 
 @pytest.mark.parametrize(("command", "message"), [
     ("sh -c 'echo broken >&2; exit 2'", r"^sh ended with code 2: broken; try: echo test \| sh"),
-    ("sh -c 'sleep 100'", r"^sh stood still for 0.3 seconds"),
+    ("sh -c 'sleep 100'", r"^sh did not answer for 0.3 seconds"),
     ("no-such-program -x", r"command 'no-such-program -x': found no program"),
     ("sed 's/a/b/", r"command .*No closing quotation; expected a program"),
     (" ", "found no program ''")])

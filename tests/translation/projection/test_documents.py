@@ -159,7 +159,7 @@ ONE, TWO = (Record({"id": str(number), "text": ""}, place=f"f:{number}") for num
     ([ONE], [], "id", "f:1: found no translation with the id '1'; add it"),
     ([ONE], [TWO], "id", "f:1: found no translation with the id '1' in f; add it"),
     ([ONE], [ONE, TWO], "id",
-     "f:2: found a translation with the id '2', which no record of f has"),
+     "f:2: found a translation with the id '2', but no such record in f; remove it"),
     ([ONE, ONE], [ONE], "id", "f:1: found the id '1' again, which f:1 has"),
     ([ONE], [ONE, ONE], "id", "f:1: found the id '1' again"),
     ([ONE, TWO], [ONE], "order", "f:2: found the record '2' after the last of"),
@@ -267,5 +267,5 @@ def test_exact_answers_of_another_form_do_no_harm(exact):
 
 def test_a_translation_lacks_its_question():
     source, record = question("1", ["heart"], ["cuore"])
-    with pytest.raises(RecordError, match=r"'question' is missing; expected .* of 'Which\?'"):
+    with pytest.raises(RecordError, match=r"'question' is missing; add .* of 'Which\?'"):
         list(settle_questions([(source, record.without("question"))], Counter()))

@@ -28,7 +28,7 @@ def test_each_side_is_encoded_in_its_own_language(request, family, marks):
 
 def test_a_model_of_one_direction_says_what_is_needed(marian):
     with pytest.raises(CheckpointError, match=(
-            "so its encoder reads 'en' alone; expected a model that reads both")):
+            "so its encoder reads only 'en'; expected a model that reads both")):
         EmbeddingsProjector.load(marian, "en", "it")
 
 
