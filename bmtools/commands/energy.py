@@ -25,17 +25,18 @@ from bmtools.values import format_duration, format_figure
                 metavar="PATH...")
 @takes_settings(EnergyConfig, "config")
 @click.option("--statement", is_flag=True,
-              help="Print a statement of environmental impact with its arithmetic instead.")
+              help="Instead, print a statement of environmental impact with its arithmetic.")
 @reports("the lines")
 def command(step: CommandStep, paths: tuple[Path, ...], config: EnergyConfig, statement: bool,
             output: str) -> None:
     """Add up the energy and emissions of all steps, and state them.
 
-    Prints a JSON line for each command and one for all: hours, GPU-hours, kWh and kgCO2eq of the
-    steps behind checkpoints, corpora and scores, or all in a folder, each once.
-    What counters measured, the share of it that was the commands', and what was declared stay
-    apart. Options declare for all steps what BMTOOLS_POWER_WATTS, BMTOOLS_COUNTRY,
-    BMTOOLS_GRID_G_PER_KWH and BMTOOLS_PUE declare for steps that run.
+    Prints a JSON line for each command and one for all commands: hours, GPU-hours, kWh and kgCO2eq.
+    It includes the steps that led to checkpoints, corpora and scores, or to all outputs in a
+    directory, each step once. It keeps energy from counters, the commands' share, and declared
+    energy separate. The options apply to all steps afterwards. BMTOOLS_POWER_WATTS,
+    BMTOOLS_COUNTRY, BMTOOLS_GRID_G_PER_KWH and BMTOOLS_PUE declare the same values while a step
+    runs.
     """
     from bmtools.io.output import open_output
     from bmtools.study.energy import find_steps, total
@@ -44,8 +45,8 @@ def command(step: CommandStep, paths: tuple[Path, ...], config: EnergyConfig, st
 
     steps = find_steps(trace(paths).steps())
     if not steps:
-        raise DataError(f"{paths[0]}: found no record of how it was made, expected what bmtools "
-                        "wrote, with bmtools.json in it or FILE.bmtools.json beside it")
+        raise DataError(f"{paths[0]}: found no record of how it was made, expected an output of "
+                        "bmtools, with bmtools.json in it or FILE.bmtools.json next to it")
     lines = total(steps, config)
     if statement:
         with open_output(output) as stream:
@@ -55,13 +56,13 @@ def command(step: CommandStep, paths: tuple[Path, ...], config: EnergyConfig, st
     whole = lines[-1]
     kinds = [f"{format_figure('kwh', whole[kind]['kwh'])} kWh {kind}"
              for kind in ("measured", "allotted", "declared") if kind in whole]
-    missing = (f"; {len(whole['without'])} without figures, --watts declares the machine's power"
+    missing = (f"; {len(whole['without'])} without energy, declare the machine's power with --watts"
                if whole["without"] else "")
     hours = format_duration(whole.get("hours", 0) * 3600)
     finish(step, f"{count_of(whole['steps'], 'steps')}, {', '.join([hours, *kinds])}{missing}")
 
 
 def _print_table(lines: Sequence[Line]) -> None:
-    """Print the figures; what the last line names is for the statement."""
+    """Print the lines as a table, without the keys that only the statement uses."""
     print_lines([{name: value for name, value in line.items()
                   if name not in ("terms", "hardware", "without")} for line in lines])

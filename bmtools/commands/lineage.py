@@ -23,7 +23,7 @@ from bmtools.io.output import STDOUT, encode_lines, open_output
                 type=InputPath(Path, exists=False))
 @click.option("--search", multiple=True, metavar="DIR",
               type=InputDirectory(is_hashed=False),
-              help="Look for what records name in this directory and below, too; repeat it.")
+              help="Also search this directory and its subdirectories for inputs; repeat it.")
 @click.option("--format", "form", type=click.Choice(["tree", "json"]),
               default="tree", show_default=True,
               help="A tree for people, or all records as JSON.")
@@ -33,11 +33,11 @@ def command(step: CommandStep, paths: tuple[Path, ...], search: tuple[Path, ...]
     """Follow outputs back to the first bytes: commands, hashes, licences, hours.
 
     PATHS are checkpoints, vocabularies, shards, corpora, predictions or scores that bmtools wrote,
-    or folders of such.
-    Shows each step behind them with its command, date, duration, tokens, seed, licence and
-    versions, and the totals of all, each step once. Steps are linked by the hashes in bmtools.json
-    and in FILE.bmtools.json beside files; nothing is believed by its name alone, except sources of
-    more than a gibibyte. What is not found is named with its hash.
+    or directories of these.
+    Shows each step that led to them with its command, date, duration, tokens, seed, licence and
+    versions, and the totals of all steps. Steps are linked by the hashes in bmtools.json and
+    FILE.bmtools.json. Only sources larger than a gibibyte are identified by name instead of hash.
+    Inputs that are not found are listed with their hashes.
     """
     from bmtools.cli.tables import print_renderable
     from bmtools.study.lineages.lineage import trace
@@ -58,4 +58,4 @@ def command(step: CommandStep, paths: tuple[Path, ...], search: tuple[Path, ...]
     missing = len(lineage.unresolved)
     links = count_of(len(lineage.edges), "links")
     finish(step, f"{count_of(len(lineage.nodes), 'contents')} and {links}" + (
-        f"; {missing} not found, --search DIR looks further" if missing else ""))
+        f"; {missing} not found, search more with --search DIR" if missing else ""))

@@ -37,24 +37,24 @@ def _parse_defined(_ctx: click.Context, _param: click.Parameter, pairs: Sequence
                 type=NameOrFile(lambda name: name in study_names(), study_names))
 @click.argument("steps", nargs=-1, metavar="[STEP]...")
 @click.option("-o", "--output", "folder", type=WorkDirectory(), metavar="DIR",
-              help="Directory of all outputs; without it, one named like the study.")
+              help="Directory of all outputs. Default: the name of the study.")
 @click.option("--define", "defined", multiple=True, metavar="NAME=VALUE", callback=_parse_defined,
               help="Replace a value of the file, or the entries of an axis: seed=0,1.")
 @click.option("--list", "lists", is_flag=True,
-              help="Print all command lines and whether they are done; run nothing.")
+              help="Print all command lines and whether they are done, without running them.")
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True,
-              help="Commands that run at a time.")
+              help="Commands that run at the same time.")
 @click.option("--part", type=ShardParam(), metavar="I/N",
-              help="Run every Nth job of each step alone, from the Ith on: 2/8.")
+              help="Run only every Nth job of each step, starting with the Ith: 2/8.")
 @prints_results
 def command(step: CommandStep, study: str, steps: tuple[str, ...], folder: Path | None,
             defined: dict[str, str], lists: bool, workers: int, part: Shard | None) -> None:
     """Run a study of models, sets, seeds and settings from one file.
 
-    FILE is TOML, NAME a study of bmtools. Each step is a command line that is repeated over axes,
-    such as models and seeds. A command that is done runs again only if its options or inputs have
-    changed. STEPs limit the run to these steps and those they need. Exits with 75 if the study was
-    stopped or needs outputs of other parts; the same command continues it.
+    FILE is a TOML file, NAME a study in bmtools. Each step is a command line that is repeated over
+    axes, such as models and seeds. A finished command runs again only if its options or inputs have
+    changed. STEPs limit the run to these steps and the steps that they need. Exits with 75 if the
+    study was stopped or needs outputs of other parts; run the same command to continue it.
     """
     folder = folder or Path(Path(study).stem)
     jobs = make_plan(study, folder, defined, parse, steps)
@@ -81,7 +81,7 @@ def parse(words: Sequence[str]) -> Usage:
     """Read a command line of bmtools without running it; its inputs need not exist.
 
     Raises:
-        ValueError: says what is wrong with it.
+        ValueError: the command line is wrong.
     """
     context = click.Context(bmtools, info_name="bmtools")
     rest = list(words)

@@ -20,17 +20,18 @@ from bmtools.errors import DataError
                 type=InputPath(Path))
 @click.option("--search", multiple=True, metavar="DIR",
               type=InputDirectory(is_hashed=False),
-              help="Look for inputs here, too; may be repeated.")
+              help="Also search for inputs here; may be repeated.")
 @click.option("--strict", is_flag=True, help="Fail also if an input is not found.")
 @prints_results
 def command(step: CommandStep, paths: tuple[Path, ...], search: tuple[Path, ...],
             strict: bool) -> None:
-    """Hash outputs and their inputs again, and name what changed.
+    """Hash outputs and their inputs again, and report changes.
 
-    PATHS are directories and files with a record of how they were made (bmtools.json, or
-    FILE.bmtools.json), or folders of such, all of which are looked at. Inputs are looked for as by
-    lineage, back to the first ones. Prints a line about each: same, changed, missing, added or not
-    found. Exits with 1 if anything differs, and under --strict if an input is not found.
+    PATHS are directories and files with a record of how they were made (bmtools.json or
+    FILE.bmtools.json), or directories of these, which are checked completely. Inputs are searched
+    for as in lineage, back to the first ones. Prints a line for each output and input: same,
+    changed, missing, added or not found. Exits with 1 if anything differs, and under --strict also
+    if an input is not found.
     """
     from bmtools.study.lineages.verify import differs, verify
 
@@ -38,11 +39,11 @@ def command(step: CommandStep, paths: tuple[Path, ...], search: tuple[Path, ...]
     same, absent = ([str(line["path"]) for line in lines if line["state"] == state]
                     for state in ("same", "not found"))
     finish(step, f"{len(same)} as recorded" + f", {len(absent)} not found" * bool(absent))
-    faults = {"differ from what was recorded": [str(line["path"]) for line in lines
-                                                if differs(line)],
+    faults = {"differ from their records": [str(line["path"]) for line in lines
+                                            if differs(line)],
               "not found": absent * strict}
     if any(faults.values()):
         raise DataError("; ".join(
             f"{len(found)} {fault}: {', '.join(found[:5])}" + ", ..." * (len(found) > 5)
             for fault, found in faults.items() if found)
-            + "; --search DIR looks further" * bool(absent and strict))
+            + "; search more with --search DIR" * bool(absent and strict))

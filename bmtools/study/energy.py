@@ -1,4 +1,4 @@
-"""Totals of energy over the steps of a lineage or a study, and the statement that papers make."""
+"""Totals of energy over the steps of a lineage or a study, and the statement for papers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bmtools.records import JsonMapping, JsonObject
 
 _METHODS = {"nvml": "GPUs by NVML", "nvml, sampled power": "GPUs by power that NVML sampled",
             "rapl": "processors and memory by RAPL"}
-_MEANINGS = {"measured": "counters of whole devices, whoever used them",
+_MEANINGS = {"measured": "counters of complete devices, including other programs",
              "allotted": "the share of a machine that the commands used",
              "declared": "stated power over the hours of the clock"}
 _GRAMS = 1000
@@ -22,12 +22,12 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class StepEnergy:
-    """Energy of a step of a lineage.
+    """Energy of a step in a lineage.
 
     Args:
-        name: of what it made.
-        record: how it was made.
-        figures: its energy; of older records the hours alone.
+        name: name of its output.
+        record: record of the step.
+        figures: energy of the step; only hours if the record is old.
     """
 
     name: str
@@ -41,18 +41,18 @@ class StepEnergy:
 
     @property
     def has_energy(self) -> bool:
-        """Whether there is a figure of any kind."""
+        """Whether any kind of energy is known."""
         return any(kind in self.figures for kind in KINDS)
 
 
 def find_steps(records: Iterable[tuple[str, JsonMapping]]) -> list[StepEnergy]:
     """List steps with their energy, each once.
 
-    Outputs of one run, such as its checkpoints and its log, are one step. It is named by the
-    checkpoint with most tokens, and has the figures of the output that was written last.
+    The outputs of a run, such as its checkpoints and its log, form one step. The step is named
+    after the checkpoint with the most tokens. Its energy is from the output that was written last.
 
     Args:
-        records: of steps, with the names of their outputs.
+        records: records of steps, with the names of their outputs.
     """
     steps: dict[str, StepEnergy] = {}
     for number, (name, record) in enumerate(records):
@@ -72,14 +72,15 @@ def total(steps: Iterable[StepEnergy], config: EnergyConfig) -> list[JsonObject]
     """Add up steps: a line for each command, and one for all.
 
     Args:
-        steps: from `find_steps`.
-        config: declared afterwards; it takes the place of what steps declare.
+        steps: steps from `find_steps`.
+        config: values declared afterwards, which replace the values declared by steps.
 
     Returns:
-        lines with `command`, `steps`, `hours` (of the clock, added up), `gpu_hours`, and by kind
-        `kwh`, the `hours` and the number of `steps` that have it, and `kg_co2eq` if all of these
-        steps have a grid. The line of `all` has `hardware`, `without` (names of steps without
-        figures), and `terms`: energy by grid and PUE, of which emissions are the sums.
+        lines with `command`, `steps`, `hours` (sum of clock times) and `gpu_hours`. For each kind
+        of energy, a line has `kwh`, and the `hours` and number of `steps` that have this kind. It
+        has `kg_co2eq` if all of these steps have a grid. The line of `all` also has `hardware`,
+        `without` (names of steps without energy), and `terms`. The terms are the energy by grid and
+        PUE, and their sums are the emissions.
     """
     steps = [replace(step, figures=declare(step.figures, config, _year(step.record)))
              for step in steps]
@@ -136,7 +137,7 @@ def statement(lines: list[JsonObject]) -> str:
         "Hours by command: " + ", ".join(
             f"{line['command']} {_number(line.get('hours', 0))} ({line['steps']})"
             for line in commands) + ".",
-        f"{len(names)} of {whole['steps']} steps have no figure of energy, and are in none: "
+        f"{len(names)} of {whole['steps']} steps have no energy and are not included: "
         f"{', '.join(names)}." if (names := whole["without"]) else ""])) + "\n"
 
 
@@ -156,7 +157,7 @@ def _sentences(whole: JsonObject) -> Iterator[str]:
     if emissions:
         yield f"Total emissions are estimated to be {_listed(emissions, 'or')}."
     if sum(kind in whole for kind in KINDS) > 1:
-        yield "Figures of different kinds describe the same work and are not added."
+        yield "Values of different kinds describe the same work and are not added."
 
 
 def _arithmetic(whole: JsonObject) -> Iterator[str]:
@@ -203,7 +204,7 @@ def _listed(values: Iterable[str], last: str = "and") -> str:
 
 
 def _number(value: float) -> str:
-    """Write a figure with four significant digits, and without an exponent."""
+    """Format a number with four significant digits, without an exponent."""
     if value >= _GRAMS:
         return f"{value:,.0f}"
     return f"{float(f'{value:.4g}'):.12f}".rstrip("0").rstrip(".")

@@ -122,7 +122,7 @@ def _comes_thrice(tokens: list[str]) -> bool:
 
 
 def is_copied(sentence: str, text: str) -> bool:
-    """Return whether the translation contains at least half of the words of the source.
+    """Return whether the translation contains at least half of the source's words.
 
     Words with capitals and words of less than four letters do not count, because they may be names.
     """

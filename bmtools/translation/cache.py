@@ -133,7 +133,7 @@ class SentenceBatches:
         self._size = translator.batch_sentences
         self.translated, self._counted = cache.counts()
         self._known: OrderedDict[str, CachedTranslation] = OrderedDict()
-        self._numbers: dict[str, int] = {}  # of the batches of sentences that are under way
+        self._numbers: dict[str, int] = {}  # batch of each sentence that is being translated
         self._new: list[str] = []
         self._waiting = 0  # texts since the first new sentence
         self._submitted: deque[tuple[list[str], Callable[[], list[Translation]]]] = deque()
@@ -178,7 +178,7 @@ class SentenceBatches:
         return found
 
     def counts(self) -> Counter[str]:
-        """Return the engine's counts, including those before an interruption."""
+        """Return the engine's counts, including counts before an interruption."""
         return self._counted + self._translator.counts
 
     def _submit(self) -> None:

@@ -33,12 +33,12 @@ class _EngineWorker:
 class RayTranslator(Translator):
     """Translator that sends batches to copies of an engine on the nodes of a cluster.
 
-    One copy translates a complete batch, so the translations equal those of a single machine.
+    One copy translates a complete batch, so a single machine would make the same translations.
 
     Args:
         config: settings of the cluster.
-        load: loads the engine; sent to the nodes, where the engine's files must have the same
-            paths.
+        load: loads the engine; it is sent to the nodes, and the engine's files must have the same
+            paths there.
         uses_gpu: whether the engine uses a GPU if there is one.
 
     Raises:

@@ -45,7 +45,7 @@ _ONES = {language: words.split() for language, words in {
           "neun(?:te[lmnrs]?|mal)? zehn(?:te[lmnrs]?|mal)? elf(?:te[mnrs]?)? "
           "zwölf(?:te[mnrs]?)?|dutzend",
 }.items()}
-# Words for 13 to 19; stems for 20 to 90; words for 100; endings; what joins a ten and a one.
+# Words for 13 to 19, stems for 20 to 90, words for 100, endings, and joints of tens and ones.
 _MORE = {language: [part.split() for part in parts.split("/")] for language, parts in {
     "en": "thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
           "/twent thirt fort fift sixt sevent eight ninet/(?:one.)?hundred/y|ieth/y.?",
@@ -191,7 +191,7 @@ def lost_units(source: str, target: str, source_language: str = "",
         target_language: language of the translation.
 
     Returns:
-        symbols of units, and names of units of time.
+        symbols of units, and names of time units.
     """
     found = {_unit(symbol) for symbol in _QUANTITY.findall(source)}
     lost = sorted(found - {_unit(symbol) for symbol in _UNIT.findall(target)}) if found else []

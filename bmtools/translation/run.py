@@ -28,7 +28,7 @@ class TranslationRun(ResumableRun):
         step: the command.
 
     Attributes:
-        counts: counts of the finished records, including those before an interruption.
+        counts: counts of the finished records, including records before an interruption.
         finish: converts all records before they are written to the output; None to write them
             unchanged.
     """
@@ -46,8 +46,8 @@ class TranslationRun(ResumableRun):
         """Make the directory, or read its progress; see `ResumableRun`.
 
         Returns:
-            the name of the run, the items that are not done, and a function that adds rejected
-            records to those of earlier runs.
+            the name of the run, the items that are not done, and a function that records rejected
+            items after the ones from before an interruption.
         """
         name = self.begin(settings)
         self._stage = self.stage()

@@ -113,7 +113,7 @@ def score_translation(hypotheses: str, references: str, sources: str | None = No
 
 
 def read_segments(name: str, reject: Reject = refuse) -> Segments:
-    """Read the texts of each record of a file."""
+    """Read the texts of all records in a file."""
     texts: dict[tuple[str, str], str] = {}
     languages: Counter[str] = Counter()
     for record in distinct(RecordReader([name], reject), reject):
@@ -130,7 +130,7 @@ def _lines(systems: Mapping[str, Sequence[str]], references: Sequence[str],
     from sacrebleu.significance import PairedTest
 
     metrics: dict[str, Metric] = {"chrf": CHRF(), "bleu": BLEU(tokenize=tokenizer), "ter": TER()}
-    # The intervals equal those of a test with a single system.
+    # A test with a single system would give the same intervals.
     found, results = PairedTest(list(systems.items()), metrics, [references], "bs", resamples)()
     scores = dict(zip(metrics, map(results.__getitem__, found), strict=True))
     signatures = dict(zip(metrics, map(str, found.values()), strict=True))

@@ -124,8 +124,8 @@ def inflected(word: str, language: str, least: int = 3) -> list[str]:
 def inflected_phrases(term: str, language: str) -> list[str]:
     """List the forms of a term.
 
-    In English only the last word is inflected, in other languages every word of a term of one or
-    two words.
+    In English only the last word is inflected. In other languages every word is inflected if the
+    term has one or two words.
     """
     *before, last = term.split()
     is_english = primary_language(language) == "en"
@@ -161,7 +161,7 @@ def load_terms(config: TermConfig, source: str, target: str) -> TermFinder:
 
 
 class ProtectedTranslator(Layer):
-    """Translator that enforces terms that the engine does not write by itself.
+    """Translator that enforces terms if the engine does not write them.
 
     A placeholder has no grammar, so a sentence is first translated without placeholders. If a term
     is missing from the translation, the sentence is translated again with placeholders for the
@@ -177,7 +177,7 @@ class ProtectedTranslator(Layer):
         self._finder = finder
 
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
-        """Translate sentences, and translate again those whose terms are missing."""
+        """Translate sentences, and again sentences whose terms are missing."""
         found = self.engine.translate(sentences, attempt)
         terms = self._finder.find(sentences)
         self.own_counts["terms"] += sum(map(len, terms))

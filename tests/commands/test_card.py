@@ -202,7 +202,7 @@ def test_scores_of_files(make: Any, run: Any, chain: Path, tmp_path: Path) -> No
     assert line["signature"] in card.text
     done = run("card", chain / "distilled", "--scores", chain / "pppl.jsonl")
     assert (done.code, len(done.err.splitlines())) == (1, 1)
-    assert "other weights than those of" in done.err
+    assert "found scores of other weights" in done.err
 
 
 def test_scores_of_predictions_are_scores_of_their_model(
@@ -229,7 +229,7 @@ def test_scores_of_another_model_of_the_name_are_left_out(
     assert metric["value"] == "2.5"
     scores.write_text(scores.read_text().replace(own, "third/pretrained"))
     done = run("card", own, "--scores", scores)
-    assert done.code == 1 and "the only one that ends like it" in done.err
+    assert done.code == 1 and "the only path with the same end" in done.err
 
 
 def test_what_cannot_be_described_is_refused_in_one_line(run: Any, chain: Path,

@@ -66,5 +66,5 @@ def test_what_is_not_found_is_named_with_its_hash(run: Run, scores: Path, tmp_pa
     outcome = run("lineage", scores)
     assert f"notes.txt  {id[:8]}, not found here" in outcome.out
     assert outcome.out.endswith(f"not found here: notes.txt (SHA-256 {id})\n")
-    assert "1 not found, --search DIR looks further" in outcome.err
+    assert "1 not found, search more with --search DIR" in outcome.err
     assert "not found" not in run("lineage", scores, "--search", "elsewhere").out

@@ -181,7 +181,7 @@ def test_a_metric_in_place_of_the_papers_is_named(run: Run, write_lines: Write) 
     assert strict["other_metrics"] == {"BC2GM": "f1"} and "other_metrics" not in tokens
     assert (strict["scores"], tokens["scores"]) == ({"BC2GM": 80.0}, {"BC2GM": 75.0})
     table = run("score-suite", "--suite", "biobit", path, "--table").out
-    assert "; *: f1 in place of the paper's metric" in table
+    assert "; *: f1 instead of the paper's metric" in table
     assert "| 80.00* +2.41 (+3.1%) | 75.00 (2.00) -2.59 (-3.3%) |" in table
 
 
@@ -262,12 +262,12 @@ def test_the_sets_of_a_suite(run: Run) -> None:
      "in.jsonl:1: found the set 'NCBI', did you mean 'NCBI-disease'?"),
     ([line("BC2GM", 81.0)], (), "in.jsonl:1: found no f1 from -1 to 1 for BC2GM, expected it"),
     ([{"model": "a", "accuracy": 0.7, "set": "BC2GM"}], (),
-     "in.jsonl:1: found no f1 from -1 to 1 for BC2GM, expected it beside accuracy"),
+     "in.jsonl:1: found no f1 from -1 to 1 for BC2GM, expected it next to accuracy"),
     ([{"model": "a", "dev_f1": {"mean": 0.7, "median": 0.7, "deviation": None}, "set": "BC2GM"}],
-     (), "expected it beside dev_f1; finetune needs a test set"),
+     (), "expected it next to dev_f1; finetune needs a test set"),
     # Over all classes micro F1 is accuracy.
     ([{**finetuned("micro_f1", 0.7), "test_accuracy": finetuned("f1", 0.7)["test_f1"],
-       "set": "GAD"}], (), "where --negative names the class without finding"),
+       "set": "GAD"}], (), "name the class without a finding with --negative"),
     ([line("BC2GM", 0.5), line("BC2GM", 0.6)], (),
      "in.jsonl:2: found a second score of 'bio' on BC2GM after FILE:1, expected one"),
     ([line("BC2GM", 0.5), line("BC2GM", 0.6, "base")], ("--name", "mine"),

@@ -159,7 +159,7 @@ def test_an_axis_has_the_paths_that_match(run: Run, study: Any) -> None:
         f"bmtools table runs/{path} > out/{path}.txt"
         for path in ("a/1.jsonl", "a/2.jsonl", "b/1.jsonl")]
     outcome = run("study", "study.toml", "--define", "folder=absent")
-    assert outcome.code == 1 and "axis 'file': found nothing that matches 'absent/*.jsonl'" \
+    assert outcome.code == 1 and "axis 'file': found no path that matches 'absent/*.jsonl'" \
         in outcome.err
 
 
@@ -209,8 +209,8 @@ def test_parts_share_the_jobs_of_each_step(run: Run, ran: Callable[..., list[str
     outcome = run("study", "study.toml", "-o", "out", "--part", "2/2")
     assert (outcome.code, [line["output"] for line in outcome.records]) == (
         75, ["out/b c/all.jsonl"])
-    assert ("outputs of other parts are missing for 1 job, such as out/a/all.jsonl; run this again "
-            "once they are there") in outcome.err
+    assert ("outputs of other parts are missing for 1 job, such as out/a/all.jsonl; run the same "
+            "command again once they exist") in outcome.err
     outcome = run("study", "study.toml", "-o", "out", "--part", "1/2")
     assert outcome.code == 75
     assert ran("--part", "2/2") == ["a/1.jsonl"]

@@ -127,12 +127,12 @@ def test_missing_and_added_files_and_inputs_that_are_nowhere(run: Run, copy: Pat
     assert sorted(differing(outcome).values()) == ["not found", "not found"]
     strict = run("verify", "merged", "--strict")
     assert (strict.code, strict.records) == (1, outcome.records)
-    absent = "2 not found: model, notes.txt; --search DIR looks further"
+    absent = "2 not found: model, notes.txt; search more with --search DIR"
     assert strict.err.splitlines()[-1] == f"bmtools: {absent}"
     (copy / "merged" / "vocab.txt").unlink()
     both = run("verify", "merged", "--strict")
     assert both.code == 1 and both.err.splitlines()[-1] == (
-        f"bmtools: 1 differ from what was recorded: merged/vocab.txt; {absent}")
+        f"bmtools: 1 differ from their records: merged/vocab.txt; {absent}")
     elsewhere = copy.parent / "elsewhere"
     elsewhere.mkdir()
     shutil.copy(copy / "raw.jsonl", elsewhere / "notes.txt")

@@ -137,7 +137,7 @@ def test_statement(study: Any) -> None:
         "emissions are estimated to be 303.9 kgCO2eq (measured, of 1 of 3 steps) or 354.6 kgCO2eq "
         "(declared, of 2 of 3 steps).")
     assert "GPUs by NVML and processors and memory by RAPL; 1 of 3 steps, 700 of 703" in text
-    assert "1 of 3 steps have no figure of energy, and are in none: build-vocab (words)." in text
+    assert "1 of 3 steps have no energy and are not included: build-vocab (words)." in text
 
 
 def test_arithmetic_of_a_statement_comes_out(study: Any) -> None:

@@ -1,4 +1,4 @@
-"""Statements of people about a model, in a TOML file: intended use, contact, risks."""
+"""Statements of people about a model, from a TOML file: intended use, contact, risks."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     datasets: dict[str, Dataset] = {}
 
     def dataset(self, name: str) -> Dataset:
-        """Return what is stated about an input, by the name of its file."""
+        """Return the statement about an input, by the name of its file."""
         return self.datasets.get(name, Dataset())
 
 
@@ -63,10 +63,10 @@ STATED = tuple(name for name in About.__struct_fields__ if name not in _OPTIONAL
 
 
 def read_about(path: Path | None) -> About:
-    """Read the file; without one, nothing is stated.
+    """Read the file; without a file, return empty statements.
 
     Raises:
-        DataError: an unknown key, or a value of another form.
+        DataError: an unknown key, or a malformed value.
     """
     if path is None:
         return About()
@@ -80,4 +80,4 @@ def read_about(path: Path | None) -> About:
     try:
         return msgspec.convert(content, About)
     except msgspec.ValidationError as error:
-        raise DataError(f"{path}: {error}; docs/cards.md has the keys") from error
+        raise DataError(f"{path}: {error}; see the keys in docs/cards.md") from error

@@ -1,6 +1,6 @@
-"""Bills of materials: a model, its data and software as CycloneDX 1.6 describes them.
+"""Bills of materials: a model, its data and its software in CycloneDX 1.6.
 
-Fields that CycloneDX has no place for have the names of OWASP's AIBOM registry.
+Fields that CycloneDX does not define are named as in OWASP's AIBOM registry.
 
 Sources: ECMA-424 (CycloneDX 1.6), `modelCard`; GenAI-Security-Project/aibom-generator,
 `field_registry.json`.
@@ -43,13 +43,13 @@ _SIZES = {"vocabSize": "vocab_size", "contextLength": "max_position_embeddings",
 
 def bill_of_materials(facts: ModelFacts, about: About, scores: Sequence[Score],
                       lineage: Lineage) -> JsonObject:
-    """Describe a model; the same files and statements give the same bill.
+    """Return a model's bill of materials; equal files and statements give equal bills.
 
     Args:
-        facts: of the model.
-        about: what people state; what is not stated is left out.
-        scores: measured besides those of the model's own record.
-        lineage: of the model, with all behind it.
+        facts: facts of the model.
+        about: statements of people; facts that are not stated are left out.
+        scores: scores in addition to the scores in the model's own record.
+        lineage: lineage of the model.
     """
     scores = [*recorded_scores(facts), *scores]
     parts = [*(_data_component(file, about, lineage) for file in history.data_of(lineage)),
@@ -139,7 +139,7 @@ def _model_card(facts: ModelFacts, about: About, scores: Sequence[Score],
 
 def _registry_fields(facts: ModelFacts, about: About, scores: Sequence[Score],
                      lineage: Lineage) -> JsonObject:
-    """Collect the fields of OWASP's registry, by its names."""
+    """Return the values of the fields in OWASP's registry, by name."""
     energies = history.energies_of(lineage)
     energy = {kind: one["kwh"] for kind, one in add(energies).items() if kind in KINDS}
     quantity = next((f"{energy[kind]:.6g}" for kind in KINDS if kind in energy), "")
@@ -185,7 +185,7 @@ def _software(name: str, version: str) -> JsonObject:
 
 
 def _consumption(step: JsonMapping, output: Node) -> JsonObject:
-    """Describe a step's energy: the surest kind of figure, the others as properties."""
+    """Describe a step's energy: the most reliable kind, with other kinds as properties."""
     energy, (kind, *others) = step["energy"], _kinds(step)
     grid, cost = energy.get("grid", {}), {"value": energy[kind]["kwh"], "unit": "kWh"}
     emitted = energy.get("kg_co2eq", {})
@@ -225,7 +225,7 @@ def _properties(values: JsonMapping) -> list[JsonObject]:
 
 
 def _kept(value: Any) -> Any:
-    """Leave out what is empty, at every depth."""
+    """Remove empty values, at every depth."""
     if isinstance(value, Mapping):
         return {key: kept for key, one in value.items()
                 if (kept := _kept(one)) not in (None, "", [], {})}

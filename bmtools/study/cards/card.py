@@ -1,6 +1,6 @@
-"""Model cards: `README.md` of a model, from what its files, its records and people say.
+"""Model cards: `README.md` of a model, from its files, its records and statements of people.
 
-Sources of the YAML at its head: hub-docs, `modelcard.md`, `model-cards-co2.md` and
+Sources for the YAML at the top: hub-docs, `modelcard.md`, `model-cards-co2.md` and
 `repositories-licenses.md`.
 """
 
@@ -47,7 +47,7 @@ class Made(NamedTuple):
     Args:
         card: Markdown with metadata, for `README.md`.
         bom: CycloneDX in JSON.
-        known: for each thing that the card should say, whether it is known.
+        known: for each fact that the card should state, whether it is known.
     """
 
     card: str
@@ -57,16 +57,16 @@ class Made(NamedTuple):
 
 def make_card(model: str | PathLike[str], *, about: str | PathLike[str] | None = None,
               scores: Sequence[str] = (), search: Sequence[str | PathLike[str]] = ()) -> Made:
-    """Write the card and the bill of materials of a model.
+    """Write a model's card and bill of materials.
 
     Args:
         model: directory of a checkpoint, an exported model or a vocabulary.
-        about: TOML file of what people state.
+        about: TOML file of statements by people.
         scores: files of score-pppl, score-mrr, score-tasks or score-suite; SET=FILE names the set.
-        search: where else to look for what the model was made from.
+        search: further paths to search for the model's inputs.
 
     Raises:
-        CheckpointError: no model, or damaged files.
+        CheckpointError: there is no model, or its files are damaged.
         DataError: unknown keys in `about`, or a file without scores of the model.
     """
     facts, stated = read_facts(Path(model)), read_about(Path(about) if about else None)
@@ -78,10 +78,10 @@ def make_card(model: str | PathLike[str], *, about: str | PathLike[str] | None =
 
 
 def with_cards(lines: Iterable[Line], *directories: Path) -> Iterator[Line]:
-    """Yield the reports of a run, and write its cards before it reports the checkpoint.
+    """Yield the reports of a run, and write its cards before yielding the final report.
 
     Args:
-        lines: reports of a command; one with the key `checkpoint` says that the output is complete.
+        lines: reports of a command; the key `checkpoint` marks the report of a complete output.
         directories: see `write_cards`.
     """
     for line in lines:
@@ -91,13 +91,14 @@ def with_cards(lines: Iterable[Line], *directories: Path) -> Iterator[Line]:
 
 
 def write_cards(*directories: Path) -> None:
-    """Write `README.md` into finished models without one; only the main process writes.
+    """Write a missing `README.md` into finished models; only the main process writes.
 
-    The same model gets the same bytes, in whichever directory it is. The card gets the owner and
-    the permissions of the manifest.
+    The bytes do not depend on the model's directory. The card gets the owner and the permissions of
+    the manifest.
 
     Args:
-        directories: of models, or of models in their subdirectories, such as folds.
+        directories: directories of models, or directories with models in subdirectories, such as
+            folds.
     """
     if not is_main_process():
         return
@@ -118,17 +119,17 @@ def write_cards(*directories: Path) -> None:
 
 def model_card(facts: ModelFacts, about: About | None = None, scores: Sequence[Score] = (),
                traced: Lineage | None = None) -> tuple[str, dict[str, bool]]:
-    """Write a card.
+    """Return a card.
 
     Args:
-        facts: of the model.
-        about: what people state.
-        scores: measured besides those of the model's own record.
-        traced: the model's lineage; without it the card stays with the model's
-            own record and names neither energy nor directory, which differ from run to run.
+        facts: facts of the model.
+        about: statements of people.
+        scores: scores in addition to the scores in the model's own record.
+        traced: the model's lineage. Without it, the card uses only the model's own record, and
+            omits energy and directory, because they differ from run to run.
 
     Returns:
-        the card, and for each thing that a card should say whether it is known.
+        the card, and for each fact that a card should state, whether it is known.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -164,7 +165,7 @@ def model_card(facts: ModelFacts, about: About | None = None, scores: Sequence[S
 
 def _facts(facts: ModelFacts, about: About, licence: str,
            languages: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield what the first table shows; empty values are left out."""
+    """Yield names and values for the first table; the table omits empty values."""
     config, exported = facts.config, facts.settings.get("exported") or {}
     yield "version", about.version
     yield "developed by", about.developed_by
@@ -189,11 +190,11 @@ def _facts(facts: ModelFacts, about: About, licence: str,
             f" (SHA-256 {digest[:_HASH_DIGITS]}...)" if digest else "")
     yield "initial weights", "" if facts.bases or not config or not facts.manifest else "random"
     seen = facts.manifest.get("tokens_seen")
-    yield "tokens trained on", f"{seen:,}, repetitions included" if seen else ""
+    yield "tokens trained on", f"{seen:,}, including repetitions" if seen else ""
 
 
 def _data(lineage: Lineage, about: About) -> Iterator[list[str]]:
-    """Yield the rows of the table of data."""
+    """Yield the rows of the data table."""
     settings = lineage.root.record.get("settings", {})
     uses = {str(settings[part]): part for part in ("test", "dev", "train") if settings.get(part)}
     for file in history.data_of(lineage):
@@ -207,12 +208,12 @@ def _data(lineage: Lineage, about: About) -> Iterator[list[str]]:
 
 
 def _training(settings: JsonMapping) -> list[list[str]]:
-    """Make the rows of a table with a column for each phase, the first row its head."""
+    """Return the rows of a table with a column for each phase; the first row is the header."""
     phases = settings.get("phases") or [{"name": "value"}]
     columns = [{**settings, **phase} for phase in phases]
     for column in columns:
         if column.get("steps") or column.get("tokens"):
-            column["epochs"] = 0  # the default, which counts for nothing then
+            column["epochs"] = 0  # steps or tokens override the default
     rows = [[name, *(_shown(column.get(name)) for column in columns)] for name in _TRAINING]
     rows = [row for row in rows if any(row[1:])]
     return [["setting", *(phase["name"] for phase in phases)], *rows] if rows else []
@@ -249,12 +250,12 @@ def _step_row(lineage: Lineage, node: Node) -> list[str]:
 
 
 def _cell(text: object) -> str:
-    """Keep a text in one cell of a table."""
+    """Convert a text to a single table cell."""
     return " ".join(str(text).split()).replace("|", "\\|")
 
 
 def _shown(value: object) -> str:
-    """Format a setting or a score; empty for what is unset."""
+    """Format a setting or a score; empty if it is not set."""
     if isinstance(value, float):
         return f"{value:.4g}" if value else ""
     return f"{value:,}" if isinstance(value, int) and value else str(value or "")
@@ -263,16 +264,16 @@ def _shown(value: object) -> str:
 def _metadata(facts: ModelFacts, about: About, scores: Sequence[Score], licence: str,
                   languages: Sequence[str], emissions: JsonMapping,
                   name: str) -> ModelCardData:
-    """Make the metadata of a card; what is not known is left out.
+    """Return the metadata of a card; unknown facts are left out.
 
     Args:
-        facts: of the model.
-        about: what people state.
-        scores: measured ones.
-        licence: by SPDX, parts that all hold joined by AND; empty where it is unknown.
-        languages: codes.
-        emissions: `co2_eq_emissions`; empty where they are unknown.
-        name: of the model.
+        facts: facts of the model.
+        about: statements of people.
+        scores: measured scores.
+        licence: SPDX name, or empty if unknown; AND joins licences that apply together.
+        languages: language codes.
+        emissions: `co2_eq_emissions`; empty if unknown.
+        name: name of the model.
     """
     from huggingface_hub import EvalResult, ModelCardData
 
@@ -298,9 +299,9 @@ def _metadata(facts: ModelFacts, about: About, scores: Sequence[Score], licence:
 
 
 def _licence(name: str) -> JsonObject:
-    """Spell a licence as the Hub does: its identifier, or other and the name.
+    """Return the Hub's metadata for a licence: its identifier, or `other` and the name.
 
-    One that is unknown in part is left out.
+    A partly unknown licence is left out.
     """
     if UNKNOWN in name.split(" AND "):
         return {}

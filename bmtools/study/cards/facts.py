@@ -11,17 +11,17 @@ from bmtools.io.json_files import read_manifest, read_object
 from bmtools.models.model_files import WEIGHTS, count_weights
 from bmtools.records import JsonMapping
 
-# Suffix of transformers' classes: the Hub's name of the task, and a title.
+# By suffix of transformers' classes: the Hub's name of the task, and a title.
 _HEADS = {"ForMaskedLM": ("fill-mask", "Masked language model"),
           "ForPreTraining": ("fill-mask", "Masked language model"),
           "ForTokenClassification": ("token-classification", "Entity tagger"),
           "ForSequenceClassification": ("text-classification", "Text classifier"),
           "ForQuestionAnswering": ("question-answering", "Question answering model")}
 _TITLES = {"relations": "Relation finder"}
-"""Titles of tasks whose head does not tell them."""
+"""Titles of tasks that the head does not identify."""
 BASES = {"model": "trained from", "base": "weights of", "teacher": "teacher",
          "published": "converted from", "student": "student's start", "source": "exported from"}
-"""Settings that name a checkpoint, with what it was to the model."""
+"""Settings that name a checkpoint, and its relation to the model."""
 _UNBOUNDED = 10**9  # transformers writes a larger number
 
 
@@ -32,10 +32,10 @@ class ModelFacts:
     Args:
         path: the directory.
         name: name of the directory; `kind_name` if the directory is hidden.
-        kind: transformers' class.
-        kind_name: name that all models of the kind share, such as entity-tagger.
-        title: the kind in a word or two.
-        pipeline_tag: the Hub's name of the task; empty if it has none.
+        kind: class in transformers.
+        kind_name: common name of all such models, for example entity-tagger.
+        title: the kind in one or two words.
+        pipeline_tag: the Hub's name of the task; empty if the task has no name.
         config: content of `config.json`; empty for a vocabulary.
         manifest: content of `bmtools.json`; empty if another program wrote the directory.
         settings: settings of the command that wrote the directory.
@@ -43,11 +43,11 @@ class ModelFacts:
         bases: names of the checkpoints that the model was made from, by role.
         format: format of an exported model; empty for a checkpoint.
         labels: labels of a fine-tuned model.
-        weights: their number; 0 if the files do not say.
+        weights: number of weights; 0 if it is not known.
         tokenizer: content of `tokenizer_config.json`.
         tokenizer_type: WordPiece, BPE or Unigram; empty if there is no `tokenizer.json`.
         tokens: size of the vocabulary.
-        max_length: tokens of the longest input; 0 if it has no bound.
+        max_length: tokens of the longest input; 0 if it is not limited.
     """
 
     path: Path
@@ -84,10 +84,10 @@ class ModelFacts:
 
 
 def read_facts(directory: Path) -> ModelFacts:
-    """Read what the files of a model or vocabulary say.
+    """Read the facts in the files of a model or vocabulary.
 
     Raises:
-        CheckpointError: neither is there, or a file is damaged.
+        CheckpointError: there is no model or vocabulary, or a file is damaged.
     """
     files = {name: read_object(directory / name) if (directory / name).is_file() else {}
              for name in ("config.json", "tokenizer_config.json", "tokenizer.json")}
@@ -96,7 +96,7 @@ def read_facts(directory: Path) -> ModelFacts:
         raise CheckpointError(f"{directory}: found no config.json or tokenizer.json, expected a "
                               "checkpoint, an exported model or a vocabulary")
     tokenizer, model = files["tokenizer_config.json"], files["tokenizer.json"].get("model", {})
-    # Unigram has pairs of tokens and scores.
+    # The entries of Unigram are pairs of a token and its score.
     tokens = len({token if isinstance(token, str) else token[0] for token in model.get("vocab", ())}
                  | {one["content"] for one in files["tokenizer.json"].get("added_tokens", ())})
     has_weights = any((directory / name).is_file() for name in (WEIGHTS, f"{WEIGHTS}.index.json"))
@@ -126,7 +126,7 @@ def read_facts(directory: Path) -> ModelFacts:
 
 
 def base_names(settings: JsonMapping) -> dict[str, str]:
-    """Name the checkpoints that a command's settings name, by role."""
+    """Return the names of the checkpoints in a command's settings, by role."""
     if merged := settings.get("merged"):
         return {f"merged {n}": Path(path).name for n, path in enumerate(merged, 1)}
     if exported := settings.get("exported"):

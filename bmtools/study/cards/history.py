@@ -1,4 +1,4 @@
-"""The steps that led to a model: its data, their licences, and the energy of all."""
+"""The steps that led to a model, their data and licences, and their energy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bmtools.study.lineages.lineage import trace
 
 
 def own_lineage(facts: ModelFacts) -> Lineage:
-    """Make the lineage of a model as far as its own record tells it."""
+    """Return the lineage of a model as far as its own record describes it."""
     record, id = facts.manifest, str(facts.manifest.get("sha256", ""))
     names, inputs, parents = (base_names(facts.settings), record.get("inputs", {}),
                               record.get("parents", {}))
@@ -30,11 +30,11 @@ def own_lineage(facts: ModelFacts) -> Lineage:
 
 
 def traced_lineage(facts: ModelFacts, search: Sequence[Path] = ()) -> Lineage:
-    """Trace a model to all whose records can be found; nodes have the last part of their names.
+    """Trace a model back as far as records are found; nodes are named without directories.
 
     Args:
-        facts: of the model.
-        search: folders to look through besides the places that records name.
+        facts: facts of the model.
+        search: directories to search in addition to the places that records name.
     """
     lineage = trace([facts.path], search)
     return replace(lineage, nodes=tuple(replace(node, name=Path(node.name).name)
@@ -47,24 +47,24 @@ def models_in(lineage: Lineage) -> list[Node]:
 
 
 def data_of(lineage: Lineage) -> list[Node]:
-    """List the files that models and vocabularies were made of, each once."""
+    """List the files that models and vocabularies were made from, each once."""
     files = dict.fromkeys(file for model in models_in(lineage) for file in _files(lineage, model))
     return [lineage.node(file) for file in files]
 
 
 def _files(lineage: Lineage, model: Node) -> list[str]:
-    """List the hashes of the files that a model was made of."""
+    """List the hashes of the files that a model was made from."""
     return [edge.parent for edge in lineage.parents(model.id)
             if edge.role in model.record.get("inputs", {})]
 
 
 def commands(lineage: Lineage, node: Node) -> list[str]:
-    """Name the commands that led to a node, the last one first."""
+    """Name the commands that led to a node, starting with the last."""
     return [name for one in lineage.behind(node.id) for name in one.commands]
 
 
 def sizes(lineage: Lineage, file: Node) -> tuple[int, int]:
-    """Find the documents and tokens that models' steps counted in a file; 0 where none did."""
+    """Return the documents and tokens that a model's step counted in a file; 0 if not counted."""
     for model in models_in(lineage):
         is_used = any(edge.parent == file.id for edge in lineage.parents(model.id))
         corpora = model.record.get("results", {}).get("corpora", {})
@@ -75,7 +75,7 @@ def sizes(lineage: Lineage, file: Node) -> tuple[int, int]:
 
 
 def data_licence(lineage: Lineage, file: Node) -> str:
-    """Find the licence of a file: by its record, or as those who read it recorded it."""
+    """Return the licence of a file from its record, or from the records of steps that read it."""
     if known := licence_of(file):
         return known
     for model in models_in(lineage):
@@ -91,14 +91,14 @@ def data_licence(lineage: Lineage, file: Node) -> str:
 
 
 def licence_of(node: Node) -> str:
-    """Find the licence that results, as a node's record has it; empty where it is unknown."""
+    """Return the resulting licence from a node's record; empty if it is unknown."""
     return str(node.record.get("licence", ""))
 
 
 def languages_of(lineage: Lineage) -> list[str]:
-    """List the codes of the languages of all text that the models were trained on.
+    """List the language codes of all text that the models were trained on.
 
-    Names without a code, such as Italian, are left out; codes have no regions: pt for pt-BR.
+    Names such as Italian are left out. Regions are removed from codes: pt-BR becomes pt.
     """
     codes = {name.partition("-")[0].lower() for model in models_in(lineage)
              for name in model.record.get("results", {}).get("languages", ())}
@@ -106,12 +106,12 @@ def languages_of(lineage: Lineage) -> list[str]:
 
 
 def energies_of(lineage: Lineage) -> list[JsonMapping]:
-    """List the energy of each step that has any figures, each run once."""
+    """List the energy of each step that has any, each run once."""
     return [step.figures for step in find_steps(lineage.steps()) if step.has_energy]
 
 
 def emissions(lineage: Lineage) -> JsonObject:
-    """Make `co2_eq_emissions` of a card of the surest kind of figure; empty without any."""
+    """Return `co2_eq_emissions` for a card, from the most reliable kind; empty without any."""
     energies = energies_of(lineage)
     total = add(energies)
     kind = next((kind for kind in KINDS if kind in total.get("kg_co2eq", {})), "")

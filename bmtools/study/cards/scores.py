@@ -1,4 +1,4 @@
-"""Scores of a model: those of its own step record, and those of files of scores."""
+"""Scores of a model, from its own step record and from files of scores."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NO_SCORES = frozenset({"mask_rate", "p", "p_holm"})
 
 
 def _object(types: Mapping[object, str], required: bool = True) -> object:
-    """Declare an object by the names of its keys of each type; further keys are free."""
+    """Define an object by the names of its keys for each type; further keys are allowed."""
     ends = () if required else (msgspec.UNSET,)
     return msgspec.defstruct("Line", [
         (name, kind, *ends) for kind, names in types.items() for name in names.split()])
@@ -56,7 +56,7 @@ _KEYS = {
     _CALIBRATION: "calibration", GenericAlias(list, _BAND): "bands",
     GenericAlias(list, _TERM): "costliest"}
 LINE, KEYS = _object(_KEYS, required=False), frozenset(" ".join(_KEYS.values()).split())
-"""Shape of a line, against which lines of any program are checked, and its keys."""
+"""Types of the values of a line, for checking lines of any program, and the keys of a line."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,12 @@ class Score:
     """A metric on a set.
 
     Args:
-        metric: its name.
-        value: as measured.
+        metric: name of the metric.
+        value: measured value.
         of: name of the set.
-        interval: its bounds, at 95 %; None where there is none.
-        how: over how many seeds it is a mean.
-        signature: of the settings.
+        interval: bounds of the 95 % interval; None if it was not measured.
+        how: number of seeds, and their standard deviation.
+        signature: signature of the settings.
     """
 
     metric: str
@@ -81,7 +81,7 @@ class Score:
 
 
 def recorded_scores(facts: ModelFacts) -> Iterator[Score]:
-    """Yield what fine-tuning measured: means over seeds, with intervals."""
+    """Yield the scores that fine-tuning measured: means over seeds, with intervals."""
     for name, value in facts.results.items():
         split, _, metric = name.partition("_")
         if split in _SPLITS and isinstance(value, Mapping) and "mean" in value:
@@ -93,14 +93,15 @@ def recorded_scores(facts: ModelFacts) -> Iterator[Score]:
 
 
 def read_scores(facts: ModelFacts, sources: Sequence[str]) -> list[Score]:
-    """Read a model's lines of files that score commands wrote.
+    """Read a model's scores from files that score commands wrote.
 
     Args:
-        facts: of the model, which lines name by its path, or the only one that ends like it.
-        sources: the files; NAME=FILE names the set.
+        facts: facts of the model. Lines name the model by its path, or by the only path with the
+            same end.
+        sources: files of scores; NAME=FILE names the set.
 
     Raises:
-        DataError: a file without a score of the model, or one of another model of its name.
+        DataError: a file has no score of the model, or has scores of another model with this name.
     """
     found: list[Score] = []
     for source in sources:
@@ -112,9 +113,9 @@ def read_scores(facts: ModelFacts, sources: Sequence[str]) -> list[Score]:
         own |= {*filter(None, [find_model(str(facts.path), {
             str(line.get("model", "")) for _, line in lines})])}
         for place, line in lines:
-            with reading(place, "no line of scores", "expected one of score-pppl, score-mrr, "
+            with reading(place, "found no scores", "expected a line of score-pppl, score-mrr, "
                          "score-tasks or score-suite", DataError):
-                # A line of finetune names the checkpoint that it began with.
+                # A line of finetune names the checkpoint that was fine-tuned.
                 if "compared" in line or "checkpoint" in line or line.get("model") not in own:
                     continue
                 converted(line, LINE, place)
@@ -124,18 +125,19 @@ def read_scores(facts: ModelFacts, sources: Sequence[str]) -> list[Score]:
                           for metric, value, bounds in metrics_of(line)]
         if len(found) == before:
             raise DataError(f"{setting('scores')}: found no score of {facts.path} in {path}, "
-                            "expected lines whose key 'model' is its path, or the only one that "
-                            "ends like it")
+                            "expected lines whose key 'model' is its path, or the only path with "
+                            "the same end")
     return found
 
 
 def predictions_of(path: Path, steps: Mapping[str, JsonMapping] | None = None,
                    ) -> dict[str, JsonMapping]:
-    """Find the predictions that a file has scores of, by the record of score-tasks.
+    """Find the predictions that a file of scores evaluates, by the record of score-tasks.
 
     Args:
-        path: of the scores.
-        steps: further records by the hash of their output; others are beside the scores.
+        path: path of the scores.
+        steps: further records by the hash of their output, in addition to the records next to the
+            scores.
 
     Returns:
         the records of predict, by the names of the predictions in the scores.
@@ -155,17 +157,20 @@ def _interval(bounds: Sequence[float] | None) -> tuple[float, float] | None:
 
 
 def _require_same_model(facts: ModelFacts, path: str) -> None:
-    """Refuse scores whose step record names models, but not this one."""
+    """Raise an error for scores whose step record names only other models."""
     record = record_path(Path(path))
     parents = read_object(record, StepRecord).get("parents", {}) if record.is_file() else {}
     if parents and hash_directory(facts.path) not in parents.values():
-        raise DataError(f"{path}: found scores of other weights than those of {facts.path} "
-                        f"({record.name} has another hash), expected its own; score it again")
+        raise DataError(f"{path}: found scores of other weights, expected scores of {facts.path} "
+                        f"({record.name} has another hash); score it again")
 
 
 def find_model(name: str, models: Collection[str]) -> str:
-    """Find the model of a name: its path, or the one whose end agrees with it in most parts; empty
-    without, or where several do."""
+    """Find the path of a model by name: an equal path, or the path whose end agrees in most parts.
+
+    Returns:
+        the path; empty if no path or several paths agree.
+    """
     same = [path for path in models if Path(path) == Path(name)]
     parts = {path: sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(
         reversed(Path(path).parts), reversed(Path(name).parts), strict=False))) for path in models}
@@ -175,7 +180,7 @@ def find_model(name: str, models: Collection[str]) -> str:
 
 
 def metrics_of(line: JsonMapping) -> Iterator[tuple[str, float, Sequence[float] | None]]:
-    """Yield the metrics of a line with their intervals: the first number, others with intervals."""
+    """Yield the metrics of a line: the first number, and all numbers that have intervals."""
     if {"metric", "mean"} <= line.keys():
         yield line["metric"], line["mean"], line.get("interval")
         return

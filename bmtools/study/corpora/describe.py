@@ -1,4 +1,4 @@
-"""Description of corpora and sets: a line for each file, and for all together.
+"""Description of corpora and sets: a line for each file, and one for all files.
 
 Statistics are counted block by block and added up.
 """
@@ -31,7 +31,7 @@ from bmtools.vocab.words import ChunkWords
 
 TOTAL = "total"
 ORIGINS = {"languages": "lang", "licences": "licence", "years": "meta.year", "sources": "source"}
-"""Keys of records whose values are counted, by their names in a description."""
+"""Keys of records whose values are counted, by name in the description."""
 _MOST_VALUES = 100_000
 _UNIQUE_FIRST = 1 << 20
 _DIGITS = 4
@@ -43,16 +43,16 @@ def describe(corpora: Mapping[str, str | PathLike[str]] | Sequence[str | PathLik
              ) -> Iterator[JsonObject]:
     """Describe corpora, and sets with their annotations: `describe(["train.jsonl"], uncased=True)`.
 
-    Memory holds distinct words up to a million, 8 bytes a document, and distinct lengths and
-    values of keys; words are counted exactly, with temporary files where there are more.
+    Memory holds up to a million distinct words, 8 bytes per document, and distinct lengths and
+    values of keys. Words are counted exactly; further distinct words are kept in temporary files.
 
     Args:
-        corpora: files of records, or files by the names that lines give them; the default names
-            are without directories and endings, unless two files then have one name.
+        corpora: files of records, or files by the name for their line. Default names have no
+            directories and endings, unless two files would then have the same name.
         topics: keywords by topic, as from `read_topics`.
         total: add a line about all corpora together.
         reject: receives bad records.
-        workers: do the work.
+        workers: processes that count.
         settings: fields of `DescribeConfig`.
 
     Yields:
@@ -60,7 +60,7 @@ def describe(corpora: Mapping[str, str | PathLike[str]] | Sequence[str | PathLik
 
     Raises:
         DataError: a corpus without records.
-        ValueError: a setting out of range.
+        ValueError: a setting is out of range.
     """
     config: DescribeConfig
     [config] = split_settings(settings, DescribeConfig)
@@ -109,14 +109,14 @@ def _line(name: str, statistics: Statistics, frequencies: WordFrequencies,
 
 
 def _sum(counts: Mapping[int, int]) -> int:
-    """Add up numbers that are counted."""
+    """Return the sum of numbers that occur several times."""
     return sum(number * count for number, count in counts.items())
 
 
 def _values(key: str, counts: Counter[str], most: int) -> dict[str, int]:
-    """Name the most frequent values, years in their order, and count the rest together.
+    """Return the most frequent values, or all years in order, and count the others together.
 
-    Nothing is named where no record has the key.
+    The result is empty if no record has the key.
     """
     if not counts.keys() - {UNSTATED}:
         return {}
@@ -132,18 +132,18 @@ def _values(key: str, counts: Counter[str], most: int) -> dict[str, int]:
 
 @dataclass
 class Statistics:
-    """Statistics of some records, in memory that grows with what is distinct in them alone.
+    """Statistics of some records; memory grows only with distinct values.
 
     Attributes:
-        bytes: of titles and texts in UTF-8.
-        characters: of titles and texts.
-        lengths: number of records by their words.
+        bytes: bytes of titles and texts in UTF-8.
+        characters: characters of titles and texts.
+        lengths: number of records by their number of words.
         values: number of records by value, for each key; a list counts for each of its values.
-            Of many values, those that came first.
+            If there are too many values, only the first ones are counted separately.
         topics: number of records by their main topic.
-        annotations: of sets.
-        documents: hashes of their names, 8 bytes each.
-        words: how often each occurs, of a block; `WordFrequencies` has those of all.
+        annotations: counts of annotations.
+        documents: hashes of document names, 8 bytes each.
+        words: word frequencies of a block; `WordFrequencies` adds them up.
     """
 
     bytes: int = 0
@@ -173,7 +173,8 @@ class Statistics:
             self.count_documents()
 
     def count_documents(self) -> int:
-        """Count distinct documents; two of 22 million share a hash once in 70,000 corpora."""
+        """Count distinct documents; in a corpus of 22 million, hashes collide once in 70,000 cases.
+        """
         self.documents = [np.unique(np.concatenate(self.documents))] if self.documents else []
         return len(self.documents[0]) if self.documents else 0
 
@@ -181,16 +182,16 @@ class Statistics:
 _encode = msgspec.msgpack.Encoder(enc_hook=np.ndarray.tobytes).encode
 decode_block = msgspec.msgpack.Decoder(Statistics, dec_hook=lambda kind, found: (
     np.frombuffer(found, "u8") if kind is np.ndarray else kind(found))).decode
-"""Read what a `BlockDescriber` has found."""
+"""Decode the statistics from a `BlockDescriber`."""
 
 
 class BlockDescriber:
-    """Worker that counts what is in blocks.
+    """Worker that computes the statistics of blocks.
 
     Args:
-        keys: whose values are counted, by their names in the description.
-        topics: keywords by topic; none if empty.
-        uncased: count words without regard to case.
+        keys: keys whose values are counted, by name in the description.
+        topics: keywords by topic; topics are not counted if it is empty.
+        uncased: ignore case when counting words.
     """
 
     def __init__(self, keys: Mapping[str, str], topics: Mapping[str, Sequence[str]],
@@ -200,7 +201,7 @@ class BlockDescriber:
         self._topics = Topics(topics) if topics else None
 
     def __call__(self, block: Block) -> list[Outcome]:
-        """Count what is in a block."""
+        """Compute the statistics of a block."""
         outcome = Outcome()
         records = list(block.records(outcome.reject))
         texts = [full_text(record) for record in records]
@@ -220,7 +221,7 @@ class BlockDescriber:
 
 
 def quantiles(counts: Mapping[int, int]) -> JsonObject:
-    """Return the mean and quantiles of numbers that are counted: the least that so many reach."""
+    """Return the mean and the quantiles of numbers, by the number of their occurrences."""
     values = np.array(sorted(counts), dtype=np.int64)
     sums = np.cumsum([counts[value] for value in values.tolist()])
     shares = {"min": 0.0, "p5": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95,
@@ -231,7 +232,7 @@ def quantiles(counts: Mapping[int, int]) -> JsonObject:
 
 
 def histogram(counts: Mapping[int, int]) -> dict[str, int]:
-    """Count numbers from each power of 2 to the next, by the power."""
+    """Count numbers from each power of 2 up to the next, by the power."""
     found = Counter[int]()
     for value, count in counts.items():
         found[1 << (value.bit_length() - 1) if value else 0] += count

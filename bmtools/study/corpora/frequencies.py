@@ -1,4 +1,4 @@
-"""Frequencies of all words of a corpus, exactly: a database holds what memory does not."""
+"""Exact frequencies of all words in a corpus, in memory and a temporary database."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from bmtools.io.output import temporary_database
 
 MOST_WORDS = 1_000_000
-"""Distinct words in memory, some 150 MB; more are moved into a temporary database."""
+"""Distinct words in memory, about 150 MB; further words are moved to a temporary database."""
 
 
 class WordFrequencies:
-    """Counts of the words of a corpus.
+    """Counts of the words in a corpus.
 
     Args:
-        most_words: distinct words held in memory.
+        most_words: maximum number of distinct words in memory.
     """
 
     def __init__(self, most_words: int = MOST_WORDS) -> None:
@@ -27,7 +27,7 @@ class WordFrequencies:
         self._has_more = False
 
     def add(self, counts: Mapping[str, int]) -> None:
-        """Count words."""
+        """Add the counts of words."""
         self._counts.update(counts)
         if len(self._counts) > self._most_words:
             self._put_aside()
@@ -40,7 +40,7 @@ class WordFrequencies:
         self._counts.clear()
 
     def counts(self) -> Iterator[int]:
-        """Yield how often each distinct word occurs."""
+        """Yield the frequency of each distinct word."""
         if not self._has_more:
             yield from self._counts.values()
             return
@@ -48,10 +48,10 @@ class WordFrequencies:
         yield from (count for count, in self._database.execute("SELECT count FROM words"))
 
     def bands(self, bounds: Sequence[int]) -> dict[str, int]:
-        """Count the distinct words between bounds of their frequency, 1-9, 10-99 ...
+        """Count the distinct words in bands of frequency, such as 1-9 and 10-99.
 
-        Source: Pavlova and Makhlouf 2023 (BIOptimus), figure 1: raw counts in four categories,
-        whose bounds the paper does not state.
+        Source: Pavlova and Makhlouf 2023 (BIOptimus), figure 1: raw counts in four categories. The
+        paper does not state the bounds.
         """
         found = Counter(bisect_right(bounds, count) for count in self.counts())
         ends = zip([1, *bounds], [*bounds, None], strict=True)

@@ -1,4 +1,4 @@
-"""Topics of texts by keywords, from a TOML file: `Cardiology = ["cardi*", "heart failure"]`."""
+"""Topics of texts, found by keywords in a TOML file: `Cardiology = ["cardi*", "heart failure"]`."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from bmtools.errors import DataError
 from bmtools.vocab.words import ChunkCache, find_words
 
 MEDICINE = "medicine"
-"""Name of the topics that come with bmtools."""
+"""Name of the topics in bmtools."""
 _STEM = "*"
 
 
 class _Keyword(NamedTuple):
-    """A keyword, the last of whose words may be the beginning of one."""
+    """A keyword; its last word may be the beginning of a word."""
 
     topic: int
     words: list[str]
     is_stem: bool
 
     def is_at(self, words: Sequence[str], start: int) -> bool:
-        """Return whether the keyword is at a word of a text."""
+        """Return whether the keyword begins at a word of a text."""
         *whole, last = self.words
         found = words[start:start + len(self.words)]
         return found[:-1] == whole and len(found) == len(self.words) and (
@@ -31,11 +31,11 @@ class _Keyword(NamedTuple):
 
 
 class Topics:
-    """Topics with their keywords, to find in texts; case makes no difference.
+    """Case-insensitive search for the keywords of topics in texts.
 
     Args:
-        keywords: of each topic; words as `compare-vocab` counts them, `*` at the end of one stands
-            for any ending.
+        keywords: keywords of each topic, split into words as in `compare-vocab`. `*` at the end
+            matches any ending.
     """
 
     def __init__(self, keywords: Mapping[str, Sequence[str]]) -> None:
@@ -54,23 +54,23 @@ class Topics:
                 if one.is_at([word, *one.words[1:]], 0)]
 
     def count(self, text: str) -> Counter[int]:
-        """Count the keywords in a text by the number of their topic."""
+        """Count the keywords in a text, by the index of their topic."""
         words = [word for chunk in text.split() for word in self._words[chunk]]
         return Counter(one.topic for start, word in enumerate(words)
                        for one in self._of_word[word] if one.is_at(words, start))
 
     def main_topic(self, counts: Mapping[int, int]) -> str | None:
-        """Name the topic with most keywords, the first of several; None without any."""
+        """Return the topic with the most keywords, the first among equals, or None."""
         if not counts:
             return None
         return self.names[max(counts, key=lambda topic: (counts[topic], -topic))]
 
 
 def read_topics(name: str) -> dict[str, list[str]]:
-    """Read the keywords of topics from a TOML file, or those that come with bmtools by name.
+    """Read the keywords of topics from a TOML file, or the topics in bmtools by name.
 
     Raises:
-        DataError: no TOML, or something else than lists of keywords.
+        DataError: the file is not TOML, or contains other values than lists of keywords.
     """
     from bmtools.recipes.toml import parse_toml
 
@@ -80,7 +80,7 @@ def read_topics(name: str) -> dict[str, list[str]]:
         if not (isinstance(keywords, list) and keywords and all(
                 isinstance(one, str) and find_words(one) for one in keywords)):
             raise DataError(f"{name}: key '{topic}': found {str(keywords)[:40]!r}, expected a list "
-                            'of keywords, as ["cardi*", "heart failure"]')
+                            'of keywords, such as ["cardi*", "heart failure"]')
     if not found:
         raise DataError(f"{name}: found no topics, expected lists of keywords by topic")
     return found

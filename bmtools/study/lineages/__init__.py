@@ -1,1 +1,1 @@
-"""Lineage: the steps and inputs that an output was made from, and checks of them."""
+"""Lineage of outputs: the steps and inputs that led to them, and checks of these."""

@@ -1,4 +1,4 @@
-"""Graph of a lineage: contents, the steps that made them, and what these read."""
+"""Graph of a lineage: contents, the steps that made them, and the inputs of these steps."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Node:
     """Content that a step read or made.
 
     Args:
-        id: its SHA-256.
-        kind: checkpoint, vocabulary, shards, directory, file, pipe, or source where no record says
-            how it was made.
-        name: as the paths that were asked for or a record give it.
-        path: where it is; None where it was not found, or is a pipe.
-        record: of the step that made it; empty for a source.
-        unchanged: records of the steps that passed it on as it was, the last first.
+        id: SHA-256 of the content.
+        kind: checkpoint, vocabulary, shards, directory, file or pipe; source if there is no record
+            of how it was made.
+        name: name in the given paths or in a record.
+        path: path of the content; None if it was not found or is a pipe.
+        record: record of the step that made it; empty for a source.
+        unchanged: records of the steps that passed it on unchanged, the last one first.
     """
 
     id: str
@@ -38,18 +38,20 @@ class Node:
 
     @property
     def steps(self) -> list[JsonMapping]:
-        """The records of the steps that passed it on, through files and pipes, and made it: several
-        of a file to which they appended."""
+        """Records of the steps that passed the content on, through files and pipes, and made it.
+
+        A file to which steps appended has several.
+        """
         return [step for record in self.records for step in steps_of(record)]
 
     @property
     def commands(self) -> list[str]:
-        """The commands of its steps."""
+        """Commands of the steps."""
         return [str(step["command"]) for step in self.steps if "command" in step]
 
     @property
     def records(self) -> tuple[JsonMapping, ...]:
-        """The record of the step that made it, after those that passed it on."""
+        """Records of the steps that passed it on, then the record of the step that made it."""
         return *self.unchanged, self.record
 
 
@@ -58,9 +60,9 @@ class Edge:
     """Use of content by a step.
 
     Args:
-        child: id of what the step made.
-        parent: id of what it read.
-        role: name of the input, or what a directory was to the step.
+        child: id of the content that the step made.
+        parent: id of the content that the step read.
+        role: name of the input, or the role of a directory, such as model.
     """
 
     child: str
@@ -70,12 +72,12 @@ class Edge:
 
 @dataclass(frozen=True)
 class Lineage:
-    """Nodes and edges behind some outputs.
+    """Nodes and edges that led to some outputs.
 
     Args:
         roots: ids of the outputs.
-        nodes: each content once, outputs before what they were made of.
-        edges: each once.
+        nodes: each content once, outputs before their inputs.
+        edges: each edge once.
     """
 
     roots: tuple[str, ...]
@@ -84,7 +86,7 @@ class Lineage:
 
     @property
     def unresolved(self) -> list[Node]:
-        """Nodes that were not found, pipes left out."""
+        """Nodes that were not found, except for pipes."""
         return [node for node in self.nodes if node.path is None and node.kind != PIPE]
 
     @property
@@ -94,7 +96,7 @@ class Lineage:
 
     @property
     def ends(self) -> list[str]:
-        """The outputs of which no other was made."""
+        """Outputs that are not an input of another output."""
         used = {edge.parent for edge in self.edges}
         return [id for id in self.roots if id not in used]
 
@@ -103,11 +105,11 @@ class Lineage:
         return next(node for node in self.nodes if node.id == id)
 
     def parents(self, id: str) -> list[Edge]:
-        """Return the edges to what a node was made of."""
+        """Return the edges from a node to its inputs."""
         return [edge for edge in self.edges if edge.child == id]
 
     def behind(self, id: str) -> list[Node]:
-        """List a node and all that it was made of, each once."""
+        """List a node and all nodes that led to it, each once."""
         ids = [id]
         for child in ids:
             ids += dict.fromkeys(edge.parent for edge in self.parents(child)
@@ -115,14 +117,16 @@ class Lineage:
         return [self.node(one) for one in ids]
 
     def steps(self) -> Iterator[tuple[str, JsonMapping]]:
-        """Yield the records of all steps with the names of outputs; what was piped into a step has
-        that of the step's output, and again its own."""
+        """Yield the records of all steps with the names of their outputs.
+
+        A step that piped into another step is yielded twice, with both steps' outputs.
+        """
         for node in self.nodes:
             for record in node.records:
                 yield from ((node.name, step) for step in steps_of(record, all_piped=True))
 
     def totals(self, others: Iterable[tuple[str, JsonMapping]] = ()) -> JsonObject:
-        """Add up hours, tokens, GPU-hours and energy of all steps and of others, each once."""
+        """Add up hours, tokens, GPU-hours and energy of all steps and other steps, each once."""
         steps = find_steps(chain(self.steps(), others))
         line = total(steps, EnergyConfig())[-1]
         del line["command"]

@@ -1,4 +1,4 @@
-"""Lineage: from outputs back to the first bytes, along the hashes in step records."""
+"""Tracing of outputs back to their first inputs, by the hashes in step records."""
 
 from __future__ import annotations
 
@@ -32,24 +32,25 @@ _KINDS = {"tokenize": "shards", _BUILD: "vocabulary"}
 
 def trace(paths: Iterable[str | os.PathLike[str]],
           search: Iterable[str | os.PathLike[str]] = (), takes_changed: bool = False) -> Lineage:
-    """Follow outputs back to the first bytes.
+    """Trace outputs back to their first inputs.
 
-    Links are hashes, and of vocabularies their fingerprints. The records' own names say where to
-    look: from the directory of the record, and from the current one. What is beside a place that
-    was found is looked at as well. Steps that changed nothing are told with the content that they
-    passed on.
+    Inputs are identified by their hashes, vocabularies by their fingerprints. They are searched for
+    under the names in the records, relative to the record's directory and to the current directory.
+    Records next to a file that was found are also read. Steps that changed nothing are listed with
+    the content that they passed on.
 
     Args:
-        paths: checkpoints, vocabularies, shards, corpora, predictions, scores, or folders of such.
-        search: directories that are looked through for records and sources.
-        takes_changed: whether what has changed since it was recorded is taken for what it was, by
-            its record or else by its name; its node has the hash that was recorded.
+        paths: checkpoints, vocabularies, shards, corpora, predictions, scores, or directories of
+            these.
+        search: directories that are searched for records and sources.
+        takes_changed: accept content that has changed since it was recorded, by its record or its
+            name; its node has the recorded hash.
 
     Warns:
         BmtoolsWarning: the record of a source is damaged; not with `takes_changed`.
 
     Raises:
-        DataError: there is no such path.
+        DataError: a path does not exist.
     """
     _valid_record.cache_clear()
     _hash.cache_clear()
@@ -59,11 +60,11 @@ def trace(paths: Iterable[str | os.PathLike[str]],
 
 
 class _Trace:
-    """Search for what records name, and its result so far.
+    """Search for the contents that records name, and its result so far.
 
     Args:
-        search: directories that are looked through.
-        takes_changed: as for `trace`.
+        search: directories that are searched.
+        takes_changed: see `trace`.
     """
 
     def __init__(self, search: Sequence[Path], takes_changed: bool) -> None:
@@ -71,8 +72,8 @@ class _Trace:
         self._record = read_record if takes_changed else _valid_record
         self._nodes: dict[str, Node] = {}
         self._edges: dict[Edge, None] = {}
-        self._places: dict[str, Path] = {}  # directory from which the names in a record lead
-        self._records: dict[str, list[Path]] = {}  # of what is described as having a hash
+        self._places: dict[str, Path] = {}  # directories to which names in records are relative
+        self._records: dict[str, list[Path]] = {}  # described paths by recorded hash
         self._found: dict[str, Path] = {}
         self._read: set[Path] = set()
         self._vocabularies: dict[str, Path] = {}  # by fingerprint
@@ -84,14 +85,14 @@ class _Trace:
                     self._names.setdefault(path.name, []).append(path)
 
     def follow(self, paths: Sequence[Path]) -> Lineage:
-        """Add the nodes behind paths, breadth first."""
+        """Add the nodes that led to paths, breadth first."""
         roots = []
         for path in paths:
             if not path.exists():
                 raise DataError(f"{path}: found nothing, expected a file or directory that bmtools "
                                 "wrote")
             self._read_records(path.parent)
-            if record := read_record(path):  # its directory may be one that cannot be listed
+            if record := read_record(path):  # even if its directory cannot be listed
                 self._note(path, record)
             id = str(self._record(path).get("sha256") or _hash(path))
             self._add(id, str(path), self._best(id) or self._changed(path), path)
@@ -111,7 +112,7 @@ class _Trace:
 
     def _add(self, id: str, name: str, record: JsonMapping, path: Path | None,
              place: Path | None = None) -> None:
-        """Add content, unless it is known; without a path, its name and place are those given."""
+        """Add content unless it is known; `name` and `place` are used if it has no path."""
         if id in self._nodes:
             return
         kind = SOURCE if not record else PIPE if path is None else "checkpoint" \
@@ -121,7 +122,7 @@ class _Trace:
         self._places[id] = path.absolute().parent if path else place or Path.cwd()
 
     def _add_parents(self, node: Node) -> list[str]:
-        """Add what a node was made of, and return the ids that are new, or have new steps."""
+        """Add the inputs of a node, and return the ids that are new or have new steps."""
         new, place = [], self._places[node.id]
         self._read_records(place)
         for step in node.steps:
@@ -143,15 +144,15 @@ class _Trace:
         return new
 
     def _add_unchanged(self, id: str, role: str, piped: JsonMapping | None = None) -> bool:
-        """Add steps that passed content on as it was, from where it was read to where it was made.
+        """Add the steps that passed content on unchanged, from its reading back to its making.
 
         Args:
-            id: of the content.
-            role: name under which it was read.
-            piped: record of what was piped.
+            id: id of the content.
+            role: name of the input.
+            piped: record of the piped content, if it was piped.
 
         Returns:
-            whether there are any that were not known.
+            whether new steps were added.
         """
         known = {path.name: found for path in self._records.get(id, ())
                  if (found := self._record(path)) and found.get("sha256", id) == id}
@@ -165,14 +166,14 @@ class _Trace:
             passed.append(record)
             record = _take(known, read)
         node = self._nodes[id]
-        if passed and not _is_made(id, node.record):  # what made it is not known
+        if passed and not _is_made(id, node.record):  # the step that made it is not known
             node = replace(node, record=passed.pop())
         new = [one for one in passed if one not in node.records]
         self._nodes[id] = replace(node, unchanged=(*node.unchanged, *new))
         return bool(new)
 
     def _add_vocabulary(self, child: str, step: JsonMapping, place: Path) -> list[str]:
-        """Add the vocabulary of a step by its fingerprint, unless a model brought it."""
+        """Add the vocabulary of a step by its fingerprint, unless it is from an input model."""
         fingerprint = step.get("vocabulary")
         own = (self._nodes[edge.parent].record for edge in self._edges if edge.child == child)
         if not fingerprint or step.get("command") == _BUILD or fingerprint in {
@@ -190,7 +191,7 @@ class _Trace:
         return [id] if is_new else []
 
     def _find(self, id: str, role: str, step: JsonMapping, place: Path) -> Path | None:
-        """Find content that a step read: by the records that are near, then by the names in its."""
+        """Find content that a step read, by nearby records, then by the names in its record."""
         if self._best(id) is None:
             for candidate in self._candidates(role, step, place):
                 self._read_records(candidate.parent)
@@ -200,15 +201,17 @@ class _Trace:
                     return candidate
                 if self._takes_changed and candidate.name == Path(_name(role, step)).name \
                         and _hash_of(candidate) not in step.get("inputs", {}).values():
-                    return candidate  # changed; copies elsewhere do not count
+                    return candidate  # it has changed; copies elsewhere do not count
         return self._found.get(id)
 
     def _changed(self, path: Path) -> JsonMapping:
         return read_record(path) if self._takes_changed else {}
 
     def _best(self, id: str) -> JsonMapping | None:
-        """Return the record of content, and note where that is; a step that changed nothing made
-        it only where no other one did."""
+        """Return the record of content, and note its path.
+
+        The record of a step that changed nothing is only returned if there is no other record.
+        """
         found: JsonMapping | None = None
         for path in self._records.get(id, []):
             record = self._record(path) or self._part(path)
@@ -221,7 +224,7 @@ class _Trace:
         return found
 
     def _read_records(self, place: Path) -> None:
-        """Note the records in a directory, once; what may not be read has none."""
+        """Note the records in a directory, once; ignore files that cannot be read."""
         if place.absolute() in self._read:
             return
         self._read.add(place.absolute())
@@ -241,43 +244,44 @@ class _Trace:
                 self._records.setdefault(id, []).append(described / name)
 
     def _part(self, path: Path) -> JsonMapping:
-        """Return the record of a file that only its directory has, such as a part of a split."""
+        """Return the record of a file from its directory's record, such as for a part of a split.
+        """
         record = self._record(path.parent)
         id = record.get("files", {}).get(path.name)
         return {**record, "sha256": id, "files": {}, "outputs": []} if id else {}
 
     def _candidates(self, role: str, step: JsonMapping, place: Path) -> Iterator[Path]:
-        """Yield where names lead: of an input its own, of a directory those among the settings."""
+        """Yield existing paths for an input's name, or for a directory's names in the settings."""
         names = list(_words(step.get("settings", {}))) if role in step.get("parents", {}) else \
             _spellings(role)
         places = [place, *place.parents[:_PLACES_ABOVE], Path.cwd()]
         for name in filter(lambda name: Path(name).name, dict.fromkeys(names)):  # none of "."
             for candidate in (*(one / name for one in places),
                               *self._names.get(Path(name).name, ())):
-                with suppress(OSError):  # a name may be no path at all
+                with suppress(OSError):  # a name may not be a valid path
                     if candidate.exists():
                         yield candidate
 
 
 def _links(step: JsonMapping) -> Iterator[tuple[str, str, JsonObject]]:
-    """Yield names or roles and hashes of what a step read, and the record of what was piped."""
+    """Yield the name or role of each input of a step, its hash, and its record if it was piped."""
     piped = {str(record.get("sha256")): record for record in step.get("upstream", {}).values()}
     for role, id in (*step.get("inputs", {}).items(), *step.get("parents", {}).items()):
         yield role, id, piped.get(id, {})
 
 
 def _is_made(id: str, record: JsonMapping) -> bool:
-    """Tell whether no step of a record only passed the content on."""
+    """Return whether the steps of a record made the content, instead of passing it on."""
     return all(id != parent for step in steps_of(record) for _, parent, _ in _links(step))
 
 
 def _spellings(role: str) -> list[str]:
-    """Return the names that an input may have, which has a number where another one is its like."""
+    """Return possible names of an input; a number in brackets distinguishes equal names."""
     return [role, role.rpartition(" (")[0]]
 
 
 def _take(records: dict[str, JsonObject], role: str) -> JsonObject:
-    """Take out the record of a file by the name of an input; empty where there is none."""
+    """Remove and return the record of a file by the name of an input; empty if it is missing."""
     return next((records.pop(name) for one in _spellings(role)
                  if (name := Path(one).name) in records), {})
 
@@ -303,8 +307,10 @@ def _words(value: object) -> Iterator[str]:
 
 
 def kept_by(path: Path) -> Path:
-    """Return the output whose run kept a checkpoint, such as `model` of `model.kept/step-9`; the
-    path itself if it is not such a checkpoint."""
+    """Return the output whose run kept a checkpoint, such as `model` for `model.kept/step-9`.
+
+    Other paths are returned unchanged.
+    """
     folder = path.parent
     return folder.with_suffix("") if folder.suffix == KEPT else path
 
@@ -314,9 +320,9 @@ _hash = cache(hash_path)
 
 @cache
 def _valid_record(path: Path) -> JsonObject:
-    """Read a record; empty where it is of what has been replaced.
+    """Read a record; empty if the content was replaced after the record was written.
 
-    Copies may keep an older time of their content, but not that of their status (`st_ctime`).
+    A copy may keep the time of the content, but not the time of the status (`st_ctime`).
     """
     record = read_record(path)
     if record:
@@ -329,18 +335,18 @@ def _valid_record(path: Path) -> JsonObject:
 
 
 def relative(path: Path) -> Path:
-    """Return a path from the current directory, where it is below that."""
+    """Return a path relative to the current directory, if it is below it."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def _has(path: Path, id: str) -> bool:
-    """Tell whether content has a hash; large files without a record are taken by their name."""
+    """Return whether content has a hash; large files without a record are accepted by name."""
     is_large = path.is_file() and path.stat().st_size > _MOST_HASHED_BYTES
     return is_large or _hash_of(path, id) == id
 
 
 def _hash_of(path: Path, expected: str = "") -> str:
-    """Hash content; empty where it cannot be read."""
+    """Hash content; empty if it cannot be read."""
     try:
         return _hash(path, expected) if path.is_dir() else _hash(path)
     except (BmtoolsError, OSError):

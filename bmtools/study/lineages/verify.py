@@ -1,4 +1,4 @@
-"""Verification: what was recorded of outputs and their inputs, and what is there now."""
+"""Verification: comparison of outputs and their inputs with their records."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ SAME, CHANGED, MISSING, ADDED, NOT_FOUND = "same", "changed", "missing", "added"
 
 def verify(paths: Sequence[str | PathLike[str]], search: Sequence[str | PathLike[str]] = ()
            ) -> Iterator[JsonObject]:
-    """Hash outputs, and their inputs as far as they are found, and compare with the records.
+    """Hash outputs and all inputs that are found, and compare the hashes with the records.
 
     Args:
-        paths: outputs with records, or folders of such; all outputs below are looked at.
-        search: directories in which inputs are looked for, too.
+        paths: outputs with records, or directories; all outputs in them are checked.
+        search: further directories to search for inputs.
 
     Yields:
-        `path`, `state`, and where it is not the `same` the hashes `recorded` and `found`.
+        `path`, `state` and, unless the state is `same`, the hashes `recorded` and `found`.
 
     Raises:
-        DataError: no record of a path.
+        DataError: a path has no record.
     """
     found = {path: recorded_outputs(path, below=True) for path in map(Path, paths)}
     for path in [path for path, outputs in found.items() if not outputs]:
@@ -47,11 +47,11 @@ def verify(paths: Sequence[str | PathLike[str]], search: Sequence[str | PathLike
 
 def _content_lines(outputs: Sequence[Path],
                    search: Sequence[str | PathLike[str]]) -> Iterator[JsonObject]:
-    """Compare outputs, which may have gone, and what they were made of with their records."""
+    """Compare outputs, which may be missing, and their inputs with their records."""
     lineage = trace([path for path in outputs if path.exists()], search, takes_changed=True)
     nodes = [node for node in lineage.nodes if node.kind != PIPE]
     seen = {node.path.absolute() for node in nodes if node.path}
-    # Of outputs with the same content, the lineage has one.
+    # The lineage contains only one of several outputs with the same content.
     nodes += [_node(path) for path in outputs if path.absolute() not in seen]
     for node in nodes:
         if node.path is None:
@@ -66,23 +66,23 @@ def _content_lines(outputs: Sequence[Path],
 
 
 def _node(path: Path) -> Node:
-    """Describe an output by its own record."""
+    """Return an output as a node, from its own record."""
     record = read_record(path)
     id = record.get("sha256") or (_hash(path) if path.exists() else "")
     return Node(id, "directory" if path.is_dir() else "file", str(relative(path)), path, record)
 
 
 def differs(line: JsonMapping) -> bool:
-    """Tell whether a line names something that is not as it was."""
+    """Return whether a line reports a difference."""
     return line["state"] in (CHANGED, MISSING, ADDED)
 
 
 def _differences(node: Node, path: Path) -> Iterator[JsonObject]:
-    """Compare the content at a path with its own record, and that with what its output recorded."""
+    """Compare the content at a path with its own record, and with the record of its output."""
     record, shown = node.record, Path(node.name)
     files: dict[str, str] = record.get("files", {}) if path.is_dir() else {}
     claimed = record.get("sha256", node.id)
-    if not record and record_path(path).is_file():  # a damaged one
+    if not record and record_path(path).is_file():  # a damaged record
         yield _line(record_path(shown), CHANGED)
     elif claimed != node.id or (files and hash_files(files) != claimed):
         yield _line(record_path(shown), CHANGED, node.id, claimed)
@@ -99,9 +99,9 @@ def _differences(node: Node, path: Path) -> Iterator[JsonObject]:
 
 
 def _changed_twins(id: str, path: Path, lineage: Lineage) -> Iterator[JsonObject]:
-    """Compare files by whose names the same content was read, as after a step that changed nothing.
+    """Compare other files that had the same content, such as the input of a step without changes.
 
-    A file that was made again has its own record, and is not one of these.
+    A file that was made again has its own record and is not compared.
     """
     outputs = {node.id: node.path for node in lineage.nodes}
     twins = {output.absolute().parent / edge.role for edge in lineage.edges
@@ -119,7 +119,7 @@ def _line(path: Path, state: str, recorded: str | None = None,
 
 
 def _hash(path: Path, expected: str = "") -> str:
-    """Hash a directory or a file; empty where that is damaged, so that it cannot be unpacked."""
+    """Hash a directory or a file; empty if it is damaged and cannot be decompressed."""
     try:
         return hash_path(path, expected)
     except DataError:

@@ -20,12 +20,12 @@ _SECONDS = 3600
 
 
 def lineage_tree(lineage: Lineage, root: str, seen: set[str]) -> Tree:
-    """Draw the tree of an output: below each content what it was made of, each content once.
+    """Draw the tree of an output: below each content its inputs, each content once.
 
     Args:
-        lineage: of several outputs.
-        root: id of one.
-        seen: ids that were drawn before, which are only named; those of this tree are added.
+        lineage: lineage of one or several outputs.
+        root: id of one output.
+        seen: ids that were drawn before, which are only named; the ids of this tree are added.
     """
     from rich.tree import Tree
 
@@ -47,7 +47,7 @@ def lineage_tree(lineage: Lineage, root: str, seen: set[str]) -> Tree:
 
 
 def total_lines(lineage: Lineage) -> Iterator[str]:
-    """Yield lines that state what all steps took, and which contents were not found."""
+    """Yield lines with the totals of all steps, and with the contents that were not found."""
     totals = lineage.totals()
     facts = [count_of(totals["steps"], "steps"), format_duration(totals.get("hours", 0) * _SECONDS)]
     if totals["tokens_seen"]:

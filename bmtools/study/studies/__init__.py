@@ -1,1 +1,1 @@
-"""Studies: a file of steps that are repeated over models, sets and seeds, and what runs it."""
+"""Studies: files of steps that are repeated over models, sets and seeds, and their execution."""

@@ -20,7 +20,7 @@ from bmtools.study.reports.labels import short_names
 
 Value = str | int | float
 Where = Mapping[str, str]
-"""The entry of each axis that a job is for."""
+"""The entry of each axis of a job."""
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _UNPACKED = re.compile(r"\{\*([^{}]*)\}")
 _OUTPUT, _HERE, _ENVIRONMENT = "output", "here", "env"
@@ -28,16 +28,16 @@ _MOST_NESTED = 20
 
 
 class StudyStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A command line that is run once, or for all combinations of the entries of some axes.
+    """A command line that is run once, or for all combinations of entries from some axes.
 
     Args:
-        name: others refer to the output by it.
+        name: name that other steps use for the output.
         run: command line with placeholders.
         output: path in the study's directory, with placeholders.
         each: axes over which the step is repeated.
         gather: axes over which a word of the command line is repeated.
         when: AXIS.VARIABLE; the step is left out for entries without this variable.
-        keep: whether the output stays once all steps that read it are done.
+        keep: keep the output after all steps that read it are done.
     """
 
     name: str
@@ -53,12 +53,12 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A study as its file states it.
 
     Args:
-        steps: in the order in which they run.
-        title: a few words.
+        steps: steps in the order in which they run.
+        title: title of a few words.
         source: the paper.
-        values: by name.
-        axes: entries by axis, each with its variables if it has some; or a pattern of paths, such
-            as `model.kept/step-*`, whose entries have the variable `path`.
+        values: values by name.
+        axes: entries by axis, and the variables of each entry; or a pattern of paths, such as
+            `model.kept/step-*`, whose entries have the variable `path`.
     """
 
     steps: tuple[StudyStep, ...]
@@ -70,12 +70,12 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Usage:
-    """A command line as the command understands it.
+    """Paths and options of a command line.
 
     Args:
-        inputs: paths that it reads.
+        inputs: paths that the command reads.
         outputs: paths that it writes.
-        flags: names of all its options.
+        flags: names of all options of the command.
     """
 
     inputs: Sequence[str]
@@ -88,14 +88,14 @@ class Job:
     """A command line of a step, for one combination of entries.
 
     Args:
-        step: that it belongs to.
-        number: among the jobs of the step, from 0.
-        where: entries that it is for.
+        step: step of the job.
+        number: number among the jobs of the step, from 0.
+        where: entries of the job.
         output: path of its output.
-        words: of the command line, from `bmtools` on.
-        usage: what it reads and writes.
+        words: words of the command line, starting with `bmtools`.
+        usage: paths and options of the command line.
         needs: jobs whose outputs it names.
-        inputs: paths that it reads and no job writes.
+        inputs: paths that it reads and that no job writes.
         readers: jobs that name its output.
     """
 
@@ -111,7 +111,7 @@ class Job:
 
     @property
     def prints(self) -> bool:
-        """Whether its output is what the command prints."""
+        """Whether the command prints its output."""
         return not any(path == self.output for path in self.usage.outputs)
 
     @property
@@ -121,15 +121,15 @@ class Job:
 
 
 def study_names() -> list[str]:
-    """List the studies that come with the package."""
+    """List the studies in bmtools."""
     return sorted(path.stem for path in Path(__file__).parent.glob("*.toml"))
 
 
 def load_study(name: str) -> tuple[Study, Path]:
-    """Read a study of the package by its name, or a TOML file; returns its path as well.
+    """Read a study of bmtools by its name, or a TOML file; return the study and its path.
 
     Raises:
-        DataError: there is none, or it is none.
+        DataError: there is no such file, or it is not a study.
     """
     path = Path(__file__).with_name(f"{name}.toml") if name in study_names() else Path(name)
     if not path.is_file():
@@ -142,17 +142,17 @@ def load_study(name: str) -> tuple[Study, Path]:
 
 def make_plan(name: str, output: Path, defined: Mapping[str, str],
               parse: Callable[[Sequence[str]], Usage], steps: Sequence[str] = ()) -> list[Job]:
-    """Expand a study to its jobs, each after those that it needs.
+    """Expand a study to its jobs, each after the jobs that it needs.
 
     Args:
-        name: of a study of the package, or of a file.
+        name: name of a study in bmtools, or of a file.
         output: directory of the study.
-        defined: values in place of those of the file; entries of an axis, with commas.
-        parse: reads a command line without its first word; raises ValueError if it is wrong.
-        steps: to which the plan is limited, with those that they need; all without any.
+        defined: values that replace values of the file; entries of an axis, separated by commas.
+        parse: parses a command line without its first word; raises ValueError if it is wrong.
+        steps: steps to which the plan is limited, with the steps that they need; all if empty.
 
     Raises:
-        DataError: names what is wrong in the file.
+        DataError: the file is wrong.
     """
     study, path = load_study(name)
     try:
@@ -174,7 +174,7 @@ def _require(place: str, found: str, known: Iterable[str]) -> str:
 
 
 def _split(text: str) -> list[str]:
-    """Split a text into words as a shell does; spaces in placeholders separate nothing."""
+    """Split a text into words as a shell does, but not at spaces inside placeholders."""
     whole = _PLACEHOLDER.sub(lambda found: found[0].replace(" ", "\0"), text)
     return [word.replace("\0", " ") for word in shlex.split(whole)]
 
@@ -187,7 +187,7 @@ class _Expansion:
     """Expansion of a study: fills placeholders and links jobs.
 
     Args:
-        study: as its file states it.
+        study: study as read from its file.
         defined: see `make_plan`.
         here: directory of its file.
         output: directory of the study.
@@ -218,18 +218,18 @@ class _Expansion:
         self.steps: dict[str, StudyStep] = {}
 
     def _matching(self, axis: str, patterns: str) -> dict[str, dict[str, Value]]:
-        """Return the paths that patterns match, by as few of their last parts as differ.
+        """Return the paths that patterns match, by names with as few parts as possible.
 
         Raises:
-            ValueError: there is none.
+            ValueError: no path matches.
         """
         filled = _PLACEHOLDER.sub(lambda found: self._raw(found[1], {}) or found[0], patterns)
         paths = sorted(path for one in filled.split(",")
                        for path in glob(one))  # noqa: PTH207, which may be absolute
         if not paths:
-            raise ValueError(f"axis {axis!r}: found nothing that matches {filled!r}, expected "
-                             f"files or directories; --define {axis}=PATTERN names others")
-        # With the added paths, names have two parts: checkpoints of several runs are named alike.
+            raise ValueError(f"axis {axis!r}: found no path that matches {filled!r}, expected "
+                             f"files or directories; name others with --define {axis}=PATTERN")
+        # The added paths make all names have two parts, as checkpoints of several runs need.
         names = short_names([*paths, *(f"/{Path(path).name}" for path in paths)])
         return {name: {"path": path} for name, path in zip(names, paths, strict=False)}
 
@@ -237,7 +237,7 @@ class _Expansion:
         """Make all jobs.
 
         Raises:
-            ValueError: names the step and the entries.
+            ValueError: a step is wrong; the message names the step and its entries.
         """
         for step in self.study.steps:
             place = f"step {step.name!r}"
@@ -257,15 +257,15 @@ class _Expansion:
             for path in (PurePath(job.output), *PurePath(job.output).parents):
                 if (other := by_output.get(path, job)) is not job:
                     raise ValueError(f"steps {job.step.name!r} and {other.step.name!r} both write "
-                                     f"{path}; expected outputs apart, as with the name of each "
-                                     "axis of 'each' in braces")
+                                     f"{path}; expected different outputs; include the name of "
+                                     "each axis of 'each' in braces")
         return jobs
 
     def _check_step(self, step: StudyStep) -> None:
         taken = {*self.values, *self.axes, *self.steps, _OUTPUT, _HERE}
         if step.name in taken or not re.fullmatch(r"[\w-]+", step.name):
-            raise ValueError("expected a name of letters, digits and hyphens, which no value, axis "
-                             "or other step has")
+            raise ValueError("expected a name of letters, digits and hyphens that is different "
+                             "from all values, axes and other steps")
         for axis in (*step.each, *step.gather):
             _require("axis", axis, self.axes)
         if step.when:
@@ -273,13 +273,13 @@ class _Expansion:
                                          for name in self._variables(axis)])
 
     def _variables(self, axis: str) -> set[str]:
-        """Name the variables that any entry of an axis has, also one that is not chosen."""
+        """Return the variables of all entries in an axis, including entries that are not chosen."""
         entries = self.study.axes[axis]
         return {key for entry in entries.values() for key in entry} if isinstance(entries, dict) \
             else {"path"} if isinstance(entries, str) else set()
 
     def _reserve(self, step: StudyStep) -> dict[tuple[str, ...], Job]:
-        """Make the jobs of a step, with their outputs alone."""
+        """Make the jobs of a step, so far only with their outputs."""
         made: dict[tuple[str, ...], Job] = {}
         axis, _, variable = step.when.partition(".")
         for key in product(*(self.axes[axis] for axis in step.each)):
@@ -295,7 +295,7 @@ class _Expansion:
         return made
 
     def _fill_job(self, job: Job) -> None:
-        """Fill the command line of a job, and find what it reads."""
+        """Fill the command line of a job, and find its inputs."""
         job.words = [word for template in _split(job.step.run)
                      for word in self._gathered(template, job)]
         if job.words[:1] != ["bmtools"]:
@@ -310,13 +310,13 @@ class _Expansion:
             if path not in outputs and not path.startswith(below):
                 found = path if Path(path).exists() else archive_of(path)
                 if found is None:
-                    raise ValueError(f"found no {path}, expected a file or the output of a step "
-                                     "before; --define NAME=VALUE names another, and "
-                                     "--define AXIS=ENTRY,... leaves entries out")
+                    raise ValueError(f"found no {path}, expected a file or the output of an "
+                                     "earlier step; name another with --define NAME=VALUE, or "
+                                     "leave entries out with --define AXIS=ENTRY,...")
                 job.inputs.append(str(found))
 
     def _gathered(self, template: str, job: Job) -> list[str]:
-        """Fill a word of a command line, for all entries of the axes that are gathered."""
+        """Fill a word of a command line, once for each combination of gathered entries."""
         found = dict[tuple[str, ...], None]()
         for key in product(*(self.axes[axis] for axis in job.step.gather)):
             where = {**job.where, **dict(zip(job.step.gather, key, strict=True))}
@@ -328,7 +328,7 @@ class _Expansion:
         return [word for words in found for word in words]
 
     def _words(self, template: str, job: Job, where: Where) -> list[str]:
-        """Fill a word; `{*name}` becomes the words of a value, which may be none."""
+        """Fill a word; `{*name}` becomes the words of a value, which may be empty."""
         unpacked = _UNPACKED.fullmatch(template)
         if not unpacked:
             return [self._fill(template, job, where)]
@@ -337,9 +337,9 @@ class _Expansion:
         return [word for one in _split(text) for word in self._words(one, job, where)]
 
     def _fill(self, template: str, job: Job, where: Where, depth: int = 0) -> str:
-        """Fill the placeholders of a text, and those of their values."""
+        """Fill the placeholders in a text and in their values."""
         if depth > _MOST_NESTED:
-            raise ValueError(f"found values that name each other in {template!r}")
+            raise ValueError(f"found values that refer to each other in {template!r}")
 
         def fill(found: re.Match[str]) -> str:
             name = found[1]
@@ -350,30 +350,31 @@ class _Expansion:
         return _PLACEHOLDER.sub(fill, template)
 
     def _raw(self, name: str, where: Where, may_lack: bool = False) -> str | None:
-        """Return a value, entry or variable as the file has it; None if the name is another."""
+        """Return a value, entry or variable as written in the file; None for other names."""
         axis, dot, variable = name.partition(".")
         if axis == _ENVIRONMENT:
             if variable not in os.environ:
                 raise ValueError(f"{{{name}}}: found no such variable in the environment; set it, "
-                                 "or give the value that names it by --define NAME=VALUE")
+                                 "or set the value that uses it with --define NAME=VALUE")
             return os.environ[variable]
         if axis not in self.axes:
             return str(self.values[name]) if name in self.values else None
         if axis not in where:
-            raise ValueError(f"{{{name}}}: expected {axis!r} in 'each', or in 'gather' for a word "
-                             "for each entry")
+            raise ValueError(f"{{{name}}}: expected {axis!r} in 'each', or in 'gather' to repeat "
+                             "the word for each entry")
         if not dot:
             return where[axis]
         entry = self.axes[axis][where[axis]]
         if variable not in entry and not (may_lack and variable in self._variables(axis)):
             raise ValueError(f"{{{name}}}: found no variable {variable!r} of {where[axis]!r}, "
-                             f"{suggestion(variable, entry)}; 'when' leaves entries out")
+                             f"{suggestion(variable, entry)}; leave entries out with 'when'")
         return str(entry.get(variable, ""))
 
     def _reference(self, reference: str, job: Job, where: Where) -> Job:
-        """Find the job of a step before, and note that it is needed.
+        """Find the job of an earlier step, and note that it is needed.
 
-        `step` is that for the same entries, `step[ENTRY,ENTRY]` that for the entries that it names.
+        `step` refers to the job for the same entries, `step[ENTRY,ENTRY]` to the job for these
+        entries.
         """
         name, _, rest = reference.partition("[")
         _require("placeholder", name, [*self.steps, *self.values, *self.axes, _OUTPUT, _HERE])

@@ -1,7 +1,7 @@
-"""Runs of a study: which jobs are done, and processes for those that are not.
+"""Runs of a study: the state of its jobs, and processes for unfinished jobs.
 
-A hidden directory in that of the study has a file for each job, with the hash of its command line
-and inputs and that of its output, and a log of what the command printed.
+For each job, a hidden directory in the study's directory contains a file with two hashes, one of
+the command line and inputs and one of the output, and a log of the command's messages.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _THREADS = "OMP_NUM_THREADS"
 
 
 class StoppedError(BmtoolsError):
-    """A study that was stopped, or waits for other parts: the same command continues it."""
+    """A study that was stopped or waits for other parts; the same command continues it."""
 
 
 class Runner:
-    """Jobs of a study, with what is known of their outputs.
+    """Runner for the jobs of a study, with the state of their outputs.
 
     Args:
         folder: directory of the study.
@@ -54,27 +54,27 @@ class Runner:
         self._keys: dict[Job, str] = {}
 
     def is_done(self, job: Job) -> bool:
-        """Tell whether a job has run with this command line and these inputs."""
+        """Return whether a job has run with this command line and these inputs."""
         return self._is_current(job) and (Path(job.output).exists() or not (
             job.step.keep or any(not self.is_done(reader) for reader in job.readers)))
 
     def line(self, job: Job) -> str:
-        """Return the command line for a shell, with an option that continues or replaces output."""
+        """Return the command line for a shell, with options to continue or replace output."""
         return shlex.join(self._words(job)) + f" > {shlex.quote(job.output)}" * job.prints
 
     def run(self, jobs: Sequence[Job], workers: int) -> Iterator[JsonObject]:
-        """Run jobs that are not done, several at a time, and yield a line about each that was run.
+        """Run jobs that are not done, several at a time, and yield a line about each of them.
 
         Raises:
-            BmtoolsError: one failed, and those that were running have ended; or an output exists
+            BmtoolsError: a job failed, and the other running jobs have ended; or an output exists
                 that the study has not written.
-            StoppedError: one was stopped, or needs a job that is not among these.
+            StoppedError: a job was stopped, or needs a job that is not among the given jobs.
         """
         waiting = [job for job in jobs if not self.is_done(job)]
         for job in waiting:
             if Path(job.output).exists() and not self._state(job):
                 raise BmtoolsError(f"{job.output} exists, and this study has not written it; move "
-                                   "or delete it, or give another --output")
+                                   "or delete it, or use another --output")
         running: dict[Job, subprocess.Popen[bytes]] = {}
         failures: list[BmtoolsError] = []
         with _ended_with(running):
@@ -93,11 +93,11 @@ class Runner:
             absent = next(need for need in waiting[0].needs if not self._is_there(need))
             missing = count_of(len(waiting), "jobs")
             raise StoppedError(f"outputs of other parts are missing for {missing}, such as "
-                               f"{absent.output}; run this again once they are there")
+                               f"{absent.output}; run the same command again once they exist")
 
     def _start_next(self, waiting: list[Job], running: dict[Job, subprocess.Popen[bytes]],
                     workers: int) -> None:
-        """Start jobs whose inputs are there, until as many run as may."""
+        """Start jobs whose inputs exist, until the maximum number of jobs is running."""
         while len(running) < workers:
             pending = {*waiting, *running}
             job = next((job for job in waiting if not pending.intersection(job.needs)
@@ -105,7 +105,7 @@ class Runner:
             if job is None:
                 return
             waiting.remove(job)
-            if not self.is_done(job):  # it may be, if what it needs was made again as it was
+            if not self.is_done(job):  # it is done if its inputs were made again unchanged
                 running[job] = self._start(job, workers)
 
     def _is_there(self, job: Job) -> bool:
@@ -122,16 +122,16 @@ class Runner:
             if workers > 1 else None
         with self._file(job, ".log").open("ab") as log, \
                 Path(job.output if job.prints else os.devnull).open("wb") as printed:
-            # In a session of its own a process gets Ctrl-C once, from here.
+            # In a separate session, a process receives Ctrl-C only once, from this process.
             return subprocess.Popen(
                 [sys.executable, "-m", *words], stdin=subprocess.DEVNULL, stderr=log,
                 stdout=printed if job.prints else log, env=environment, start_new_session=True,
                 preexec_fn=_end_with_parent)
 
     def _finish(self, job: Job) -> JsonObject:
-        """Note that a job is done, and remove outputs that nothing needs any more."""
+        """Record that a job is done, and remove outputs that are no longer needed."""
         if not Path(job.output).exists():
-            raise BmtoolsError(f"{job.line}: wrote no {job.output}")
+            raise BmtoolsError(f"{job.line}: did not write {job.output}")
         begun = self._begun.pop(job)
         seconds = round(time.time() - begun["began"], 1)
         self._write(job, {**begun, "seconds": seconds, "sha256": hash_path(Path(job.output)),
@@ -148,7 +148,7 @@ class Runner:
         if job.prints:
             Path(job.output).unlink(missing_ok=True)
         if code not in (STOPPED, -SIGKILL) and (before := self._state(job).get("before")):
-            self._write(job, before)  # there may be no run with this command line to resume
+            self._write(job, before)  # this command line may have no run to resume
         said = self._file(job, ".log").read_text("utf-8", "replace").strip().splitlines()[-1:]
         kind = StoppedError if code == STOPPED else BmtoolsError
         how = f"ended by signal {-code}" if code < 0 else f"exited with {code}"
@@ -171,7 +171,7 @@ class Runner:
     def _key(self, job: Job) -> str:
         """Hash a command line and its inputs; empty if a job that it needs is not done.
 
-        The study's directory and those of inputs do not count.
+        The directories of the study and of the inputs do not influence the hash.
         """
         if job not in self._keys:
             line = "\0".join(job.words).replace(str(self.folder) + os.sep, "")
@@ -192,7 +192,7 @@ class Runner:
         return str(state["sha256"] if same else hash_path(path))
 
     def _input(self, path: str, job: Job) -> tuple[list[int], str]:
-        """Return signature and hash of an input, which is read again if the signature differs."""
+        """Return signature and hash of an input; hash it again if its signature has changed."""
         if path not in self._inputs:
             signature = _signature(Path(path))
             noted, digest = self._state(job).get("inputs", {}).get(path, ([], ""))
@@ -200,7 +200,7 @@ class Runner:
         return self._inputs[path]
 
     def _state(self, job: Job) -> JsonObject:
-        """Read what is noted of a job; empty if it has not begun."""
+        """Read the recorded state of a job; empty if the job has not begun."""
         if job not in self._states:
             path = self._file(job, ".json")
             self._states[job] = read_object(path) if path.is_file() else {}
@@ -209,7 +209,7 @@ class Runner:
     def _write(self, job: Job, state: JsonObject) -> None:
         with new_file(self._file(job, ".json")) as stream:
             stream.write(json.dumps(state).encode())
-        self._states.clear()  # other parts may have gone on as well
+        self._states.clear()  # other parts may have made progress
         self._keys.clear()
 
     def _file(self, job: Job, ending: str) -> Path:
@@ -219,10 +219,10 @@ class Runner:
 
 @contextmanager
 def _ended_with(running: dict[Job, subprocess.Popen[bytes]]) -> Iterator[None]:
-    """Pass a signal that ends the study on to its processes, and wait for them.
+    """Send a signal that ends the study to its processes, and wait for them.
 
     Raises:
-        StoppedError: one of them has saved its state.
+        StoppedError: a process has saved its state.
     """
     number = int(SIGTERM)
     try:
@@ -238,18 +238,18 @@ def _ended_with(running: dict[Job, subprocess.Popen[bytes]]) -> Iterator[None]:
             codes = [process.wait() for process in running.values()]
     except Ended as ended:
         if STOPPED in codes:
-            raise StoppedError("stopped; the same command continues the study") from ended
+            raise StoppedError("stopped; run the same command to continue the study") from ended
         raise
 
 
 def _end_with_parent() -> None:
-    """Have Linux send SIGTERM to this process when its parent ends, also by kill -9."""
+    """Make Linux send SIGTERM to this process when its parent ends, even by kill -9."""
     if prctl := getattr(ctypes.CDLL(None), "prctl", None):
         prctl(_PR_SET_PDEATHSIG, int(SIGTERM))
 
 
 def _ended(running: dict[Job, subprocess.Popen[bytes]]) -> list[tuple[Job, int]]:
-    """Wait until processes have ended, and take them out of those that run."""
+    """Wait until processes have ended, and remove them from the running jobs."""
     while not (ended := [job for job, process in running.items() if process.poll() is not None]):
         interruption.check()
         time.sleep(_POLL_SECONDS)
@@ -257,7 +257,7 @@ def _ended(running: dict[Job, subprocess.Popen[bytes]]) -> list[tuple[Job, int]]
 
 
 def _signature(path: Path) -> list[int]:
-    """Return number, bytes and newest time of files: what changes with their content."""
+    """Return number, bytes and newest time of files, which show that their content has changed."""
     files = [Path(parent, name) for parent, _, names in walk(path) for name in names] \
         if path.is_dir() else [path]
     stats = [file.stat() for file in files if file.exists()]

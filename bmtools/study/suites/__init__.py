@@ -1,1 +1,1 @@
-"""Benchmark suites: averages of scores as their papers compute them."""
+"""Benchmark suites, with averages of scores as in their papers."""

@@ -1,4 +1,4 @@
-"""Scores on a suite's sets, averaged as its paper does, beside the published ones."""
+"""Scores on a suite's sets, averaged as in its paper, with the published scores."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from bmtools.study.suites.suite import PublishedTable, Shown, Suite, SuiteSet, l
 from bmtools.tasks.metrics.spans import rounded
 
 _PERCENT = 100
-# Over types of mentions and relations, F1 of all counts is called f1 alone.
+# Micro-F1 over types of mentions and relations is simply called f1.
 _SAME = {"micro_f1": "f1"}
-# What papers count in a test set, as score-tasks or finetune name it.
+# Keys of score-tasks and finetune for the sizes of test sets that papers state.
 _SIZES = {"ner": ("support", "entities"), "relations": ("pairs",), "multilabel": ("documents",),
           "classification": ("records",), "yesno": ("records",), "similarity": ("records",),
           "mrr": ("maskings",)}
@@ -29,7 +29,7 @@ _SIZES = {"ner": ("support", "entities"), "relations": ("pairs",), "multilabel":
 
 @dataclass
 class _Model:
-    """A model's own results by row, scaled: of each seed that is known, or a summary."""
+    """A model's results by row, scaled: the scores of its seeds, or a summary of them."""
 
     results: dict[str, list[float] | JsonMapping] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class _Model:
     sizes: dict[str, int] = field(default_factory=dict)
 
     def line(self, statistic: str) -> JsonObject:
-        """Return scores, deviations and metrics in place of the paper's."""
+        """Return scores, deviations, and the metrics and sizes that differ from the paper."""
         compute = fmean if statistic == "mean" else median
         summaries: dict[str, JsonMapping] = {
             row: {statistic: compute(found), "deviation": stdev(found) if len(found) > 1 else None}
@@ -49,13 +49,13 @@ class _Model:
 
     def add(self, found: Mapping[str, float | JsonMapping], place: str, what: str,
             is_seed: bool) -> None:
-        """Add the scores of a line; only seeds may have several."""
+        """Add the scores of a line; a row may have several scores only if they are of seeds."""
         for row, score in found.items():
             known = self.results.setdefault(row, [])
             if known and not (is_seed and isinstance(known, list)):
                 raise DataError(f"{place}: found a second score {what} after {self.places[row]}, "
-                                f"expected one; {setting('name')} or the names of models tell "
-                                "models apart")
+                                "expected one; distinguish models by their names or with "
+                                f"{setting('name')}")
             self.places[row] = place
             if isinstance(score, Mapping):
                 self.results[row] = score
@@ -65,24 +65,26 @@ class _Model:
 
 def suite_scores(suite: str, results: Sequence[str], *, published: Shown = "main",
                  baseline: str | None = None, name: str | None = None) -> list[JsonObject]:
-    """Gather scores on a suite: `suite_scores("blurb", ["NCBI-disease=scores.jsonl", "GAD"])`.
+    """Collect scores on a suite: `suite_scores("blurb", ["NCBI-disease=scores.jsonl", "GAD"])`.
 
     Args:
         suite: name, or a TOML file.
-        results: JSON Lines of `score-tasks` or `finetune`, or directories of `finetune`, as
-            SET=PATH, or named like the set. Lines may name it themselves under `set`.
+        results: SET=PATH, or a path named like the set, to JSON Lines of `score-tasks` or
+            `finetune` or a directory of `finetune`. Lines may also name the set in `set`.
         published: which of the paper's tables to add.
-        baseline: model to which differences are given; by default the paper's.
-        name: of the model that all results are of; by default the lines name it.
+        baseline: model to compute differences from. Default: the paper's baseline.
+        name: model name for all results. Default: the name in the lines.
 
     Returns:
-        a line for each model, own ones first: `model`, `suite`, `table` of published ones,
-        `scores` in percent by set, `deviations` over seeds, `averages`, `points` above the
-        baseline and `differences` in percent of its score, `other_metrics` where a set's fallback
-        was taken, `other_sizes` of test sets that the suite states otherwise, and `missing`
-        sets. Where own models lack sets, no average is given that needs them, but all models have
-        one over the sets at hand, if several. Then a line for each comparison of two models by the
-        main metric of a set, with `p_holm` adjusted over all sets.
+        a line for each model, own models first. It has `model`, `suite`, `table` (of published
+        models), `scores` in percent by set, `deviations` over seeds, and `averages`. It has
+        `points` above the baseline, and `differences` in percent of the baseline's score. It has
+        `other_metrics` if a set's fallback was used, `other_sizes` of test sets whose size differs
+        from the size in the suite, and `missing` sets.
+        If sets are missing for own models, these models have no averages that need the sets.
+        Instead, all models have an average over the common sets, if there are several. The last
+        lines each compare two models by the main metric of a set, with `p_holm` adjusted over all
+        sets.
 
     Raises:
         ValueError: an unknown suite, set or baseline.
@@ -98,7 +100,7 @@ def suite_scores(suite: str, results: Sequence[str], *, published: Shown = "main
         if published == "all" or (published == "main" and table.main):
             lines += _published_lines(chosen, suite, table)
     _add_differences(lines, chosen, baseline)
-    for key in ("p", "p_over_seeds"):  # for as many sets as two models are compared on
+    for key in ("p", "p_over_seeds"):  # over the sets on which the same two models are compared
         adjust_p_values(comparisons, key, "compared")
     return [*(_finished(line, chosen, shared) for line in lines), *comparisons]
 
@@ -114,7 +116,7 @@ def _published_lines(suite: Suite, name: str, table: PublishedTable) -> Iterator
 
 
 def _finished(line: JsonObject, suite: Suite, shared: Sequence[SuiteSet]) -> JsonObject:
-    """Add averages and missing sets, and round; what is empty is left out."""
+    """Add averages and missing sets, round, and remove empty values."""
     scores, averages = line["scores"], dict(line.get("averages", {}))
     for one in suite.averages:
         if (found := one.compute(suite.sets, scores)) is not None:
@@ -128,7 +130,7 @@ def _finished(line: JsonObject, suite: Suite, shared: Sequence[SuiteSet]) -> Jso
                                for row, value in values.items()}
                          for key, values in {**line, "averages": averages}.items()
                          if isinstance(values, dict)}
-    # Rows in the suite's order, whatever the order of files.
+    # Sort rows as in the suite, whatever the order of files.
     parts["scores"] = {row: parts["scores"][row] for row in suite.rows() if row in scores}
     names: JsonObject = {key: line[key] for key in ("model", "suite", "table") if key in line}
     return {**names, **{key: values for key, values in parts.items() if values},
@@ -154,11 +156,11 @@ def _add_differences(lines: Sequence[JsonObject], suite: Suite, baseline: str | 
 
 
 def _comparison(line: JsonMapping, one: SuiteSet, place: str) -> JsonObject:
-    """Take what a comparison by score-tasks says of a set's main metric, scaled."""
+    """Return the values of a comparison by score-tasks in a set's main metric, scaled."""
     bounds, factor = line.get("interval") or [], one.scale or _PERCENT
     chances = {key: line[key] for key in ("p", "p_over_seeds") if line.get(key) is not None}
     if not isinstance(bounds, list) or not all(
-            _is_score(value, one.scale, most=2)  # that of two correlations
+            _is_score(value, one.scale, most=2)  # the largest difference of correlations
             for value in (line.get("difference"), *bounds)) or not all(
             _is_score(value, None) for value in chances.values()):
         raise DataError(f"{place}: found a comparison whose difference, interval or p is missing "
@@ -205,7 +207,7 @@ def _read_results(suite: Suite, results: Sequence[str],
 
 
 def _comparisons(compared: Sequence[tuple[SuiteSet, JsonMapping, str]]) -> Iterator[JsonObject]:
-    """Take comparisons in the main metric of their set, or else in the one that replaces it."""
+    """Yield the comparisons in the main metric of their set, or in its fallback."""
     in_main = {one.name for one, line, _ in compared if line.get("metric") in _main_names(one)}
     for one, line, place in compared:
         names = _main_names(one) if one.name in in_main else (one.fallback,)
@@ -218,7 +220,7 @@ def _main_names(one: SuiteSet) -> tuple[str, str]:
 
 
 def split_set(suite: Suite, result: str) -> tuple[str, str]:
-    """Split SET=PATH; the name of a path alone is the set's, where it is one."""
+    """Split SET=PATH; a path without SET names the set by its file name, if there is such a set."""
     name, _, path = result.partition("=")
     if path and name and not Path(result).exists():
         return name, path
@@ -237,11 +239,11 @@ def _set_of(suite: Suite, name: object, path: str, place: str) -> SuiteSet:
 
 
 def _result_lines(path: str) -> Iterator[tuple[str, JsonObject]]:
-    """Yield lines of models and of comparisons, each after its place, and no others."""
+    """Yield the lines about models and comparisons, each with its place."""
     if Path(path).is_dir():
         manifest = read_manifest(Path(path))
         if manifest.get("command") != "finetune":
-            raise DataError(f"{path}: found no checkpoint of finetune, expected one, or JSON Lines")
+            raise DataError(f"{path}: expected a checkpoint by finetune, or JSON Lines")
         yield path, {"model": manifest.get("settings", {}).get("model", path),
                      **manifest.get("results", {})}
         return
@@ -249,24 +251,24 @@ def _result_lines(path: str) -> Iterator[tuple[str, JsonObject]]:
     for place, line in read_objects(path):
         if line.get("split") == "test" and "fold" not in line:
             counts = line
-        # Lines over seeds come after those of each seed, which have all metrics.
+        # Lines over seeds (with metric) repeat the lines of single seeds, which have all metrics.
         elif ("model" in line and "metric" not in line) or "compared" in line:
             yield place, {**counts, **line}
 
 
 def _test_size(line: JsonMapping, one: SuiteSet) -> int | None:
-    """Find the number of mentions, pairs, documents or records of a test set, as papers give it."""
+    """Return the number of mentions, pairs, documents or records of a test set, as papers count."""
     names = _SIZES.get(one.task, ())
     if one.task == "relations" and line.get("task", "classification") == "classification":
-        names = (*names, "records")  # of one pair each
+        names = (*names, "records")  # each record has one pair
     return next((line[name] for name in names if isinstance(line.get(name), int)), None)
 
 
 def _find(line: JsonMapping, metric: str, scale: float | None) -> float | JsonMapping | None:
-    """Find and scale a metric, with finetune that of the test set: a number, or a summary."""
+    """Find and scale a metric, as a number or a summary; for finetune, the test set's metric."""
     for name in (metric, _SAME.get(metric, "")):
         found = line.get(f"test_{name}", line.get(name))
-        # Over all classes of a single label micro F1 is accuracy, which papers do not mean by it.
+        # For a single label, micro-F1 over all classes is accuracy; papers mean something else.
         if name == "micro_f1" and found is not None and found == line.get("test_accuracy"):
             continue
         factor = scale or _PERCENT
@@ -293,8 +295,8 @@ def _without_metric(line: JsonMapping, one: SuiteSet) -> str:
     metric = one.metrics[0]
     found = [key for key, value in line.items()
              if _is_score(value, None) or _is_summary(value, None)]
-    way = f"; score-tasks writes it where {setting('negative')} names the class without finding" \
+    way = f"; for score-tasks, name the class without a finding with {setting('negative')}" \
         if metric == "micro_f1" else "; finetune needs a test set" if found else ""
     limits = "" if one.scale else " from -1 to 1"
-    return (f"found no {metric}{limits} for {one.name}, expected it beside "
+    return (f"found no {metric}{limits} for {one.name}, expected it next to "
             f"{', '.join(found) or 'the other keys'}{way}")

@@ -1,4 +1,4 @@
-"""Suites: a paper's sets, how it averages them, and its published scores."""
+"""Suites: the sets of a paper, its averages and its published scores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bmtools.errors import DataError, setting, suggestion
 from bmtools.records import readable
 
 Shown = Literal["main", "all", "none"]
-"""Published tables: those that compare models, all, or none."""
+"""Published tables to show: only tables that compare models, all, or none."""
 _FOLDER = Path(__file__).parent
 _SUFFIX = ".toml"
 
@@ -24,15 +24,16 @@ class SuiteSet:
     """A set of a suite.
 
     Args:
-        name: as the paper spells it.
+        name: name in the paper.
         task: name of its task.
-        metrics: by the names that `score-tasks` and `finetune` write, the main one first.
-        groups: that the suite's averages name.
-        fallback: metric that is taken, and named, where the main one is absent.
-        train: instances, or mentions, in the training part; so with dev and test.
-        dev: None where the paper does not say.
-        test: None where the paper does not say.
-        scale: factor of scores; without it 100, for percent of scores from -1 to 1.
+        metrics: metrics, the main one first, named as by `score-tasks` and `finetune`.
+        groups: groups of the set, for averages.
+        fallback: metric to use, and to report, if the main metric is missing.
+        train: number of instances or mentions in the training part; None if the paper does not
+            state it.
+        dev: likewise for the development part.
+        test: likewise for the test part.
+        scale: factor for scores. Default: 100, for scores from -1 to 1 in percent.
     """
 
     name: str
@@ -50,12 +51,12 @@ class SuiteSet:
             raise ValueError(f"set {self.name!r}: found metrics {[*self.metrics]}, expected names")
 
     def row(self, metric: str) -> str:
-        """Name a row of scores: the set, with the metric where it has several."""
+        """Return the name of a score's row: the set, and the metric if the set has several."""
         return self.name if len(self.metrics) == 1 else f"{self.name} {metric}"
 
     @property
     def main(self) -> str:
-        """Name of the row that averages are made of."""
+        """Name of the row that averages use."""
         return self.row(self.metrics[0])
 
 
@@ -64,10 +65,10 @@ class Average:
     """A mean over sets.
 
     Args:
-        name: as the paper spells it.
-        groups: whose sets are averaged; all without any.
-        over: `sets`, or `groups`: the mean of each group's mean, so that large groups do not weigh
-            more.
+        name: name in the paper.
+        groups: groups whose sets are averaged; all sets if empty.
+        over: `sets`, or `groups` for the mean of the groups' means, which gives equal weight to
+            groups.
     """
 
     name: str
@@ -75,11 +76,11 @@ class Average:
     over: Literal["sets", "groups"] = "sets"
 
     def members(self, sets: Iterable[SuiteSet]) -> list[SuiteSet]:
-        """Find the sets that are averaged."""
+        """Return the sets that are averaged."""
         return [one for one in sets if not self.groups or set(self.groups) & set(one.groups)]
 
     def compute(self, sets: Iterable[SuiteSet], scores: Mapping[str, float]) -> float | None:
-        """Average scores by row; None where one is missing, or where there is no set."""
+        """Average scores by row; None if a score is missing, or if there is no set."""
         by_group: dict[str, list[float]] = {}
         for one in self.members(sets):
             if one.main not in scores:
@@ -94,11 +95,11 @@ class PublishedTable:
     """Scores as a paper prints them: in percent, unless the set has a scale.
 
     Args:
-        table: its number in the paper.
+        table: number of the table in the paper.
         models: names of the columns.
         scores: a value for each model, by row or by average.
-        deviations: over seeds, by row.
-        main: whether it compares models; others are of ablations and the like.
+        deviations: deviations over seeds, by row.
+        main: whether the table compares models, and does not show ablations, for example.
     """
 
     table: str
@@ -113,13 +114,13 @@ class Suite:
     """A paper's sets and tables.
 
     Args:
-        title: a few words.
+        title: title of a few words.
         source: paper and tables.
-        sets: in the paper's order.
-        averages: in the paper's order.
-        published: tables.
-        statistic: over seeds.
-        baseline: published model to which differences are given.
+        sets: sets in the paper's order.
+        averages: averages in the paper's order.
+        published: published tables.
+        statistic: statistic over seeds.
+        baseline: published model to compute differences from.
         digits: decimals that the paper prints.
     """
 
@@ -148,11 +149,11 @@ class Suite:
                                  f"{len(table.models)} models in each row")
 
     def rows(self) -> list[str]:
-        """List the rows of scores of all sets."""
+        """List the score rows of all sets."""
         return [one.row(metric) for one in self.sets for metric in one.metrics]
 
     def find_set(self, name: str) -> SuiteSet | None:
-        """Find a set by its name, whatever the case and the marks between its parts."""
+        """Find a set by name, ignoring case and punctuation."""
         return next((one for one in self.sets if _plain(one.name) == _plain(name)), None)
 
 
@@ -161,16 +162,16 @@ def _plain(name: str) -> str:
 
 
 def suite_names() -> list[str]:
-    """List the suites that come with the package."""
+    """List the suites in bmtools."""
     return sorted(path.stem for path in _FOLDER.glob(f"*{_SUFFIX}"))
 
 
 def load_suite(name: str) -> Suite:
-    """Read a suite of the package by its name, or a TOML file of the same form, with its suffix.
+    """Read a suite of bmtools by its name, or a file of the same format whose name ends in .toml.
 
     Raises:
-        ValueError: there is none.
-        DataError: the file is none.
+        ValueError: there is no such suite.
+        DataError: the file is not a suite.
     """
     path = _FOLDER / (name + _SUFFIX) if name in suite_names() else Path(name)
     if path.suffix != _SUFFIX or not path.is_file():

@@ -14,18 +14,19 @@ Table = tuple[str, list[str], list[list[str]]]
 _ESCAPES = str.maketrans({"\\": r"\textbackslash{}", "~": r"\textasciitilde{}",
                           "^": r"\textasciicircum{}", "\N{EN DASH}": "--",
                           **{sign: f"\\{sign}" for sign in "&%$#_{}"}})
-_COLUMN = 14  # letters that a model takes in a terminal, or more
+_COLUMN = 14  # minimum width of a model's column in a terminal
 _COMPARISON = ("difference", "p", "p_holm", "p_over_seeds", "p_over_seeds_holm")
 _OTHER_METRIC = "*"
 
 
 def suite_tables(lines: Sequence[JsonMapping], suite: Suite, width: int) -> Iterator[Table]:
-    """Yield a table for each of the paper's, own models first; sets are rows, models columns.
+    """Yield a table for each table of the paper, with sets as rows and models, own ones first, as
+    columns.
 
     Args:
-        lines: as from `suite_scores`.
-        suite: whose they are.
-        width: of the terminal; wider tables are split, each with the own models.
+        lines: lines from `suite_scores`.
+        suite: suite of the lines.
+        width: width of the terminal; wider tables are split, and each part has the own models.
     """
     own = [line for line in lines if "model" in line and "table" not in line]
     tables = list(dict.fromkeys(line["table"] for line in lines if "table" in line))
@@ -36,7 +37,7 @@ def suite_tables(lines: Sequence[JsonMapping], suite: Suite, width: int) -> Iter
             else suite.title
         if others_taken := sorted({metric for line in own
                                    for metric in line.get("other_metrics", {}).values()}):
-            title += f"; {_OTHER_METRIC}: {', '.join(others_taken)} in place of the paper's metric"
+            title += f"; {_OTHER_METRIC}: {', '.join(others_taken)} instead of the paper's metric"
         columns = [[name, *(_cell(line, row, suite.digits) for row in rows)] for name, line in
                    zip(model_names([*own, *others]), [*own, *others], strict=True)]
         letters = max([_COLUMN, *(len(cell) + 3 for column in columns for cell in column[1:])])
@@ -63,7 +64,7 @@ def _compared(line: JsonMapping, key: str) -> str:
 
 
 def _row_names(lines: Sequence[JsonMapping], suite: Suite) -> list[str]:
-    """List rows that any of some models has: scores, then averages."""
+    """List the rows of all models: scores, then averages."""
     scores = [row for row in suite.rows() if any(row in line.get("scores", ()) for line in lines)]
     averages = dict.fromkeys(row for line in lines for row in line.get("averages", ()))
     names = [one.name for one in suite.averages]
@@ -72,7 +73,7 @@ def _row_names(lines: Sequence[JsonMapping], suite: Suite) -> list[str]:
 
 
 def _cell(line: JsonMapping, row: str, digits: int) -> str:
-    """Spell a score, its deviation and its difference to the baseline, in points and percent."""
+    """Format a score, its deviation and its difference from the baseline, in points and percent."""
     score = {**line.get("scores", {}), **line.get("averages", {})}.get(row)
     if score is None:
         return DASH
@@ -85,7 +86,7 @@ def _cell(line: JsonMapping, row: str, digits: int) -> str:
 
 
 def latex_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Spell a table in LaTeX, for the package booktabs."""
+    """Return a table in LaTeX, for the package booktabs."""
     def spelled(cells: Sequence[str]) -> str:
         return " & ".join(without_controls(cell).translate(_ESCAPES) for cell in cells) + r" \\"
 

@@ -29,8 +29,8 @@ _MARKED = re.compile(r"(?:[*#@]|\\@)((?:\\.|[^\s*#@\\])*)")
 _ESCAPED = re.compile(r"\\(.)")
 _DATA_FILE = re.compile(r"'(/[^']+)'")
 _WORD = re.compile(r"\w(?:.*\w)?", re.DOTALL)
-# Rules that move the parts of a compound ("12-week study") insert no space if the English text has
-# none: "studiodi12 settimane". A blank on each side of the hyphen becomes the missing space.
+# Rules that move the parts of a compound ("12-week study") do not add the space that the English
+# text does not have: "studiodi12 settimane". A blank on each side of the hyphen becomes this space.
 _HYPHEN = re.compile(r"\b(follow-up|x-ray|(?:twen|thir|for|fif|six|seven|eigh|nine)ty-[a-z]+)"
                      r"|(?<=\w)-(?=\w)", re.IGNORECASE)
 _GAP = "[-]"
@@ -68,9 +68,9 @@ class ApertiumTranslator(ProgramTranslator):
 class ApertiumMode(Program):
     """A mode of Apertium.
 
-    Each sentence is sent with a full stop, as Apertium's own reader of plain text adds one, then
-    its number as an untranslatable blank, then NUL, at which every program of the pipe flushes. The
-    number shows if a sentence is lost or an answer belongs to another sentence.
+    Each sentence is sent with a full stop, because Apertium's own reader of plain text adds one.
+    Its number follows as an untranslatable blank, then NUL, which makes every program of the pipe
+    flush. The number shows if a sentence is lost or an answer belongs to another sentence.
     """
 
     ending = b"\0"

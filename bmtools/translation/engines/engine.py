@@ -137,7 +137,7 @@ def plain_line(text: str) -> str:
 
 
 def space_between(text: str, end: int, start: int, language: str) -> str:
-    """Return the separator between the translations of two parts of a text.
+    """Return the separator between the translations of two parts in a text.
 
     The separator is the white space between the parts. A space is added if only the language of the
     translations uses spaces, as from Chinese to English.

@@ -58,7 +58,7 @@ class _Busy(_Refused):
 
     Args:
         reason: reason for sending it again.
-        seconds: waiting time that the server requests; 0 if it requests none.
+        seconds: waiting time that the server requests, or 0.
         is_down: whether no server answered.
     """
 

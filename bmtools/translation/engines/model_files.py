@@ -58,7 +58,7 @@ def check_translation_model(directory: Path, engine: str) -> None:
 
 
 def hash_model(directory: Path, tokenizer: Path | None) -> str:
-    """Hash the names and contents of the files of a model and its tokenizer that are read."""
+    """Hash the names and contents of the files that are read from a model and its tokenizer."""
     digest = hashlib.sha256()
     for one in (directory, *filter(None, [tokenizer])):
         for path in sorted(one.iterdir()):
@@ -76,7 +76,7 @@ class Subwords:
     Attributes:
         prefix: language tokens at the start of every source sentence.
         target_token: language token at the start of every translation, if the model expects one.
-        positions: maximum number of tokens of the model, if it is known.
+        positions: maximum number of tokens in the model, if it is known.
         max_length: tokens of the longest source sentence, including language tokens.
     """
 

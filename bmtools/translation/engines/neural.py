@@ -16,8 +16,8 @@ from bmtools.translation.function_words import words_of_all_languages
 from bmtools.translation.settings import EngineConfig
 
 _OPENINGS = "|".join(words_of_all_languages("conjunctions", "clauses"))
-# Where to cut, best first: an end of sentence that the splitter missed, a semicolon, a colon, a
-# comma before a conjunction, any comma, white space, anywhere.
+# Positions for a cut, best first: an end of sentence that the splitter missed, a semicolon, a
+# colon, a comma before a conjunction, any comma, white space, anywhere.
 _BOUNDARIES = tuple(map(re.compile, (
     r"[.!?]\s+(?=[^\W\d_])|[\u3002\uff01\uff1f]", r"[;\uff1b]\s*", r":\s+|\uff1a",
     rf",\s+(?=(?:{_OPENINGS})\b)", r"[,\uff0c\u3001]\s*(?!\d)", r"\s+", "")))
@@ -69,7 +69,7 @@ class NeuralTranslator(Translator):
         raise NotImplementedError
 
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
-        """Translate sentences; split those that are too long for the model into clauses."""
+        """Translate sentences; split sentences that are too long for the model into clauses."""
         clauses = [split_clauses(sentence, self._fits) for sentence in sentences]
         self.counts["split"] += sum(len(parts) > 1 for parts in clauses)
         found = iter(self._translate([part for parts in clauses for part in parts], attempt))
@@ -107,7 +107,8 @@ class NeuralTranslator(Translator):
         return translations
 
     def _search(self, attempt: int) -> Search:
-        """Return the search of an attempt: the user's, then two that discourage repetition."""
+        """Return the search of an attempt: the user's search, then two that discourage repetition.
+        """
         beam_size = self.config.beam_size
         return (Search(beam_size, 1.0, 0), Search(max(beam_size, 5), 1.1, 4),
                 Search(1 if beam_size > 1 else 3, 1.2, 3))[attempt]

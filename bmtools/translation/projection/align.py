@@ -36,7 +36,7 @@ _TENSION = 3.0
 _UNSEEN = 0.003  # prior count of a word pair
 _LIKENESS = 5.0  # further prior count of a pair with similar spelling
 _LETTERS = 12  # letters that are compared
-_STEP = 4  # words by which sentences in the same computation may differ in length
+_STEP = 4  # difference in words that sentences in the same computation may have
 _MOST_CELLS = 1_000_000
 _LEAST_GAIN = 1e-6
 _LEAST_LINK = 1e-3  # words with weaker links count little
@@ -67,7 +67,7 @@ def project_by_alignment(pairs: Sequence[SentencePair]) -> Places:
         forward, backward = links[key]
         sources, targets = word_spans(pair.source), word_spans(pair.target)
         weights = np.array([log(1 + total / counts[word]) for word in words[key][1]])
-        # A single direction may link a rare word to all words that nothing else explains.
+        # A single direction may link a rare word to all words without another explanation.
         found.append([best_span(np.sqrt(forward * backward), words_within(sources, span),
                                 weights, targets) for span in pair.spans])
     return found
@@ -103,7 +103,7 @@ class Cells:
     """All word pairs of each sentence pair, in flat arrays; a cell is one word pair.
 
     Args:
-        pairs: ids of the words of both sides of each sentence pair.
+        pairs: for each sentence pair, the ids of the words on both sides.
 
     Attributes:
         source: id of the source word of each cell.
@@ -156,7 +156,7 @@ class Direction:
         cells: word pairs of the sentence pairs.
         axis: 0 if the source is given, 1 if the target is given.
         entries: entry of the lexicon for each cell.
-        given: the given word of each entry of the lexicon.
+        given: the given word of each entry in the lexicon.
         prior: prior count of each entry.
     """
 
@@ -262,8 +262,8 @@ def spelling_likeness(left_words: Sequence[str], right_words: Sequence[str], lef
         right: index of the second word of each pair.
 
     Returns:
-        (pairs,) square of the length of the common beginning, as a share of the longer word; 0 for
-        a share below one half.
+        (pairs,) squared length of the common beginning, as a share of the longer word; 0 for a
+        share below one half.
     """
     letters, lengths = zip(*((
         np.array([[ord(letter) for letter in word[:_LETTERS].ljust(_LETTERS, "\0")]

@@ -13,7 +13,7 @@ from bmtools.errors import DataError
 from bmtools.translation.projection.edges import CLAUSE, Sentence
 from bmtools.translation.projection.pairs import Projection, SentencePair, Span
 
-# Precisions of methods that a calibration does not contain: measured with Apertium, English to
+# Precisions of methods that a calibration does not contain, measured with Apertium from English to
 # Italian; 0.7 is a guess for the other methods.
 _MEASURED = {"dictionary": 0.8, "markers": 0.9}
 _UNKNOWN = 0.7
@@ -39,8 +39,8 @@ class Calibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         error: largest value of `errors`; None for a single set.
         errors: by set, the expected calibration error of a fit without the set, for spans that do
             not cover their sentence.
-        whole: share of right spans among those that cover their sentence. None if there were none;
-            also None in files of an earlier version, whose regression includes such spans.
+        whole: share of right spans among spans that cover their sentence. None without such spans,
+            and in files of an earlier version, whose regression includes such spans.
     """
 
     origin: str
@@ -84,9 +84,9 @@ def features(pair: SentencePair, number: int, found: Vote,
         languages: ISO 639-1 codes of the sentences; empty if they are not known.
 
     Returns:
-        log-odds of the scores of methods that chose the place, and of the links at its edges;
-        agreement and overlap of the other methods; difference from the expected length; size;
-        whether rules changed it, whether it covers the sentence, and features of the words before.
+        values by feature: log-odds of the scores and edge links from methods that chose the place,
+        agreement and overlap of other methods, difference from the expected length, size, and words
+        before the span. Two features are 1 if rules changed the place or it covers the sentence.
     """
     place = found.place
     assert place is not None
@@ -144,9 +144,9 @@ class Vote:
 def vote(candidates: Candidates, precisions: Mapping[str, float]) -> Vote:
     """Choose the place with the most support.
 
-    A method supports a place by the log-odds of its precision, times the score of its own
-    candidate, times the overlap (F1 of characters) of candidate and place. Among equal places the
-    first is chosen.
+    A method supports a place by the log-odds of its precision, times its candidate's score, times
+    the overlap (F1 of characters) between candidate and place. Among equal places the first is
+    chosen.
 
     Args:
         candidates: place that each method found.
@@ -163,6 +163,6 @@ def vote(candidates: Candidates, precisions: Mapping[str, float]) -> Vote:
 
 
 def overlap(one: Projection, other: Projection) -> float:
-    """Return the F1 of the characters of two places."""
+    """Return the overlap of two places as F1 of characters."""
     common = min(one.end, other.end) - max(one.start, other.start)
     return max(0.0, 2 * common / (one.end - one.start + other.end - other.start))

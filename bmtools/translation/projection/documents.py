@@ -264,7 +264,7 @@ def annotated(document: DocumentPair, votes: Sequence[Sequence[Vote]], min_confi
 
     Args:
         document: the source with its translation.
-        votes: votes on each span of each of its pairs.
+        votes: votes on each span in each of its pairs.
         min_confidence: minimum confidence of the spans to keep.
         lost: updated with the number of lost annotations by cause.
     """

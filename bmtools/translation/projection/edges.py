@@ -39,7 +39,7 @@ class Sentence:
         self.kinds = function_words(language)
 
     def has(self, at: int, *kinds: str) -> bool:
-        """Return whether a word is of one of these kinds; False outside the sentence."""
+        """Return whether a word has one of these kinds; False outside the sentence."""
         return 0 <= at < len(self.words) and any(
             self.words[at] in self.kinds.get(kind, ()) for kind in kinds)
 
@@ -83,7 +83,7 @@ class _Span:
 
 def mend_edges(pair: SentencePair, found: Sequence[Projection | None], source_lang: str,
                target_lang: str) -> list[Projection | None]:
-    """Correct the starts and ends of the spans of a pair, whatever method found them.
+    """Correct the starts and ends of a pair's spans, whatever method found them.
 
     Args:
         pair: sentences and spans.
@@ -133,7 +133,9 @@ def _cut_auxiliary(span: _Span) -> None:
 
 
 def _cut_loose_end(span: _Span) -> None:
-    """Leave out function words at the end, and conjunctions at the start, that the source lacks."""
+    """Leave out function words at the end, and conjunctions at the start, unless the source has
+    them.
+    """
     source, target = span.source, span.target
     last = span.b - 1
     while last > span.a and source.is_sign(last):

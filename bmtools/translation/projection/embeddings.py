@@ -33,7 +33,7 @@ class TokenizedSentence(NamedTuple):
 
     Args:
         ids: ids including special tokens.
-        owners: number of the word of each id; -1 for special tokens.
+        owners: word number of each id; -1 for special tokens.
         words: start and end of each word in the sentence.
     """
 
@@ -97,7 +97,7 @@ class EmbeddingsProjector:
         """Load an encoder that reads both languages, or the encoder of a translation model.
 
         Source: Dou and Neubig 2021 (awesome-align); for translation models Ebing and Glavaš 2025
-        (TransAlign, arXiv 2510.27337). Neither is fine-tuned here.
+        (TransAlign, arXiv 2510.27337). Here the models are not fine-tuned.
 
         Args:
             directory: directory of its checkpoint, as transformers saves it.
@@ -158,7 +158,7 @@ class EmbeddingsProjector:
 
     @torch.inference_mode()
     def _states(self, sequences: Sequence[list[int]]) -> list[np.ndarray]:
-        """Return the hidden states of sequences of ids, without padding."""
+        """Return the hidden states for sequences of ids, without padding."""
         inputs, mask = pad(sequences, self.pad_id, next(self.encoder.parameters()).device)
         output = self.encoder(input_ids=inputs, attention_mask=mask, output_hidden_states=True)
         states = output.hidden_states[self.layer].float().cpu().numpy()

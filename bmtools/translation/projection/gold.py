@@ -68,8 +68,8 @@ def gold_samples(documents: Sequence[DocumentPair], config: ProjectionConfig,
                  engine: EngineConfig | None = None) -> tuple[list[Sample], dict[str, float]]:
     """Project annotations onto gold, and compare.
 
-    If all gold spans of a set consist of whole words between white space, as with token tags, the
-    projected spans are extended to such words before they are compared.
+    If all gold spans in a set consist of whole words between white space, such as with token tags,
+    the projected spans are extended to such words before they are compared.
 
     Returns:
         the spans that have a place, and the precision of each method.

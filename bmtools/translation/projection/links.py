@@ -88,7 +88,7 @@ def form_likeness(left: str, right: str) -> float:
 
 
 def likeness_table(left: str, right: str) -> tuple[np.ndarray, list[Span], list[Span]]:
-    """Return the similarity of all words of two texts, (words, words), and the words' spans."""
+    """Compare all words of two texts; return (words, words) similarities, and the words' spans."""
     places = word_spans(left), word_spans(right)
     words = [[stem(text[start:end]) for start, end in spans]
              for text, spans in zip((left, right), places, strict=True)]
@@ -97,7 +97,7 @@ def likeness_table(left: str, right: str) -> tuple[np.ndarray, list[Span], list[
 
 
 def monotone_links(table: np.ndarray) -> np.ndarray:
-    """Link the words of two versions of a sentence in order, with the greatest total similarity.
+    """Link words in two versions of a sentence in order, with the greatest total similarity.
 
     Args:
         table: (words, words), from `likeness_table`.
@@ -122,7 +122,7 @@ def monotone_links(table: np.ndarray) -> np.ndarray:
 
 
 def mutual_links(table: np.ndarray) -> np.ndarray:
-    """Link words of two versions of a sentence that are most similar to each other, in any order.
+    """Link words in two versions of a sentence that are most similar to each other, in any order.
 
     Args:
         table: (words, words), from `likeness_table`; among equal words the nearest is linked.
@@ -152,13 +152,13 @@ def _filled(links: np.ndarray) -> np.ndarray:
 def best_match(phrase: str, text: str, expected: float) -> Projection | None:
     """Find the part of a text that is most similar to a phrase, or None.
 
-    The score is Dice's coefficient of the letters of part and phrase, where letters of similar
-    words count as common. It is reduced by the distance from the expected position.
+    The score is Dice's coefficient of the letters in part and phrase; letters of similar words
+    count as common. It is reduced by the distance from the expected position.
 
     Args:
         phrase: some words in the language of the text.
         text: text to search.
-        expected: expected position of the middle of the place, relative to the text, 0 to 1.
+        expected: expected position of the place's middle, relative to the text, 0 to 1.
     """
     table, words, places = likeness_table(phrase, text)
     if not table.any():

@@ -25,8 +25,8 @@ def project_by_markers(pairs: Sequence[SentencePair], translator: Translator) ->
     for in the clean translation, by their similarity and order. If there are several spans, their
     brackets contain numbers. A span is None if the engine lost its marks.
 
-    Source: Chen et al. 2023 (EasyProject), which keeps the marked translation; this function keeps
-    the clean translation, as CODEC does (Le et al. 2024).
+    Source: Chen et al. 2023 (EasyProject), which keeps the marked translation. Like CODEC (Le et
+    al. 2024), this function keeps the clean translation.
 
     Args:
         pairs: sentences and spans.

@@ -16,8 +16,8 @@ class SentencePair:
         source: the sentence.
         target: its translation.
         spans: start and end of each annotation in the source.
-        mentions: for each span the translation of its words on their own, empty if it has none; an
-            empty tuple if no engine translates them.
+        mentions: for each span the translation of its words on their own, or an empty string; an
+            empty tuple without an engine.
     """
 
     source: str

@@ -211,7 +211,7 @@ class Methods:
     def with_mentions(self, pairs: Sequence[SentencePair]) -> Sequence[SentencePair]:
         """Add the translations of the annotated phrases on their own, if a method needs them.
 
-        Each phrase is translated once for all blocks; its translation is empty if there is none.
+        Each phrase is translated once for all blocks; a missing translation is empty.
         """
         if not self.engine or not self.asks_for_mentions \
                 or not set(_BY_MENTION) & set(self.config.methods):
