@@ -1,4 +1,4 @@
-"""Tiny models that learnt six sentences by heart, one for each family of tokenizers."""
+"""Tiny models that memorized six sentences, one for each tokenizer family."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _SHAPE: dict[str, Any] = {
 
 
 class Dictionary(Translator):
-    """A translator that knows some sentences, and remembers what it was asked."""
+    """A translator that can translate some sentences, and records its calls."""
 
     name = "dictionary"
     marks_unknown = True
@@ -99,7 +99,7 @@ def _write_vocabulary(path: Path, tokens: Sequence[str]) -> dict[str, int]:
 
 
 def _taught(model: Any, tokenizer: Any, directory: Path) -> Path:
-    """Train until the sentences are known by heart, and save."""
+    """Train until the model has memorized the sentences, and save it."""
     mark = "<2it> " if "<2it>" in tokenizer.get_vocab() else ""
     batch = tokenizer([mark + source for source in PAIRS], text_target=list(PAIRS.values()),
                       return_tensors="pt", padding=True)
@@ -111,7 +111,7 @@ def _taught(model: Any, tokenizer: Any, directory: Path) -> Path:
               labels=labels).loss.backward()
         optimizer.step()
         with torch.no_grad():
-            # Marian starts from nothing: its padding, the first token of a translation, is zero.
+            # Marian starts translations with its padding token, whose embedding is zero.
             model.get_input_embeddings().weight[tokenizer.pad_token_id] = 0
     logging.disable_progress_bar()
     model.eval().save_pretrained(directory)
@@ -121,7 +121,7 @@ def _taught(model: Any, tokenizer: Any, directory: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A pair of languages, as OPUS-MT has them."""
+    """A model for one language pair, as in OPUS-MT."""
     directory = tmp_path_factory.mktemp("marian")
     source = _pieces(list(PAIRS), directory / "source.spm", 60)
     target = _pieces(list(PAIRS.values()), directory / "target.spm", 60)
@@ -144,7 +144,7 @@ def marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def m2m(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Many languages, marked as M2M-100 does."""
+    """A multilingual model with the language tokens of M2M-100."""
     directory = tmp_path_factory.mktemp("m2m")
     pieces = _pieces([*PAIRS, *PAIRS.values()], directory / "sentencepiece.bpe.model", 90)
     vocabulary = _write_vocabulary(directory / "vocab.json",
@@ -161,7 +161,7 @@ def m2m(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def nllb(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Many languages, marked as NLLB does."""
+    """A multilingual model with the language tokens of NLLB."""
     backend = Tokenizer(models.BPE(unk_token="<unk>"))
     backend.pre_tokenizer = pre_tokenizers.Metaspace()
     backend.train_from_iterator([*PAIRS, *PAIRS.values()], trainers.BpeTrainer(
@@ -180,7 +180,7 @@ def nllb(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def madlad(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Many languages, the target's mark before the source, as MADLAD-400 has it."""
+    """A multilingual model with the target's token before the source, as in MADLAD-400."""
     directory = tmp_path_factory.mktemp("madlad")
     backend = Tokenizer(models.Unigram(
         [("<unk>", 0.0), ("<s>", 0.0), ("</s>", 0.0), ("<2it>", 0.0), ("<2es>", 0.0),
@@ -202,13 +202,13 @@ def madlad(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=["marian", "m2m", "nllb", "madlad"])
 def model(request: pytest.FixtureRequest) -> Path:
-    """Each of the families."""
+    """A model of each family."""
     return request.getfixturevalue(request.param)
 
 
 @pytest.fixture(scope="session")
 def converted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
-    """Convert a model for CTranslate2 as it is, once."""
+    """Convert a model for CTranslate2 once, without quantization."""
     pytest.importorskip("ctranslate2")
     root = tmp_path_factory.mktemp("converted")
 

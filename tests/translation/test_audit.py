@@ -1,4 +1,4 @@
-"""Checks of translations, further attempts at those with faults."""
+"""Checks of translations, and further attempts at faulty translations."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ GOOD = "I pazienti trattati con il farmaco avevano meno dolore dopo tre mesi di 
     ("The dose was 5 mg in 36 patients.", "La dose era di 5 in 63 pazienti.", "it",
      ("numbers", "units")),
 ])
-def test_faults_have_names(sentence: str, text: str, target: str,
-                           faults: tuple[str, ...]) -> None:
+def test_faults_are_named(sentence: str, text: str, target: str,
+                          faults: tuple[str, ...]) -> None:
     pytest.importorskip("py3langid")
     assert Auditor("en", target).faults(sentence, text) == faults
 
 
-def test_only_what_is_chosen_is_checked() -> None:
+def test_only_chosen_checks_run() -> None:
     assert Auditor("en", "it", ("units",)).faults("5 mg", "") == ("units",)
     assert AuditConfig("numbers, units").names == ("numbers", "units")
     assert AuditConfig("none").names == ()
@@ -57,7 +57,7 @@ def test_only_what_is_chosen_is_checked() -> None:
 
 
 class Attempts(Translator):
-    """An engine with other translations for each attempt."""
+    """An engine with different translations in each attempt."""
 
     name = "attempts"
     fingerprint = ""
@@ -94,7 +94,7 @@ def test_faults_are_tried_again_and_the_best_attempt_is_kept() -> None:
     assert translator.counts == {"retried": 3, "mended": 2, "flagged_units": 1}
 
 
-def test_of_equal_attempts_the_more_probable_one_is_kept() -> None:
+def test_more_probable_of_equal_attempts_is_kept() -> None:
     translator, _ = _audited(
         {"5": Translation("6", log_probability=-2.0)},
         {"5": Translation("7", log_probability=-1.0)},
@@ -103,7 +103,7 @@ def test_of_equal_attempts_the_more_probable_one_is_kept() -> None:
     assert (found.text, found.flags) == ("7", ("numbers",))
 
 
-def test_nothing_at_all_is_no_translation() -> None:
+def test_empty_translation_is_a_fault() -> None:
     translator, _ = _audited({"No pain.": " "})
     [found] = translator.translate(["No pain."])
     assert (found.fault, found.flags) == ("the engine wrote nothing", ("empty",))
@@ -119,7 +119,7 @@ def test_flags_reach_the_record() -> None:
     assert found["text"][4:11] == "Dare 5."
 
 
-def test_what_finds_languages_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_language_identifier_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert Auditor("en", "it").faults(LONG, LONG) == ("copied",)
     with pytest.raises(BmtoolsError, match=r"checks language needs the package py3langid: .*"

@@ -1,4 +1,4 @@
-"""Audit of people's own translations, and of copies with errors that harm patients."""
+"""Audit of human translations, and of copies with errors that could harm patients."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Damage = Callable[[str, str, random.Random], str | None]
 
 
 def _sentences(path: Path) -> list[str]:
-    """Join the tokens of each sentence of a file in CoNLL columns."""
+    """Join the tokens of each sentence in a file with CoNLL columns."""
     blocks = path.read_text(encoding="utf-8").split("\n\n")
     return [" ".join(re.split(r"[ \t]", line)[0] for line in block.splitlines() if line.strip())
             for block in blocks if block.strip()]
@@ -61,7 +61,7 @@ def tenfold(text: str, _language: str, choice: random.Random) -> str | None:
 
 
 def positive(text: str, language: str, choice: random.Random) -> str | None:
-    """Remove a negation: of several in a row the one that bears the others."""
+    """Remove a negation; in Italian the first one, on which further negations depend."""
     found = list(re.finditer(rf"(?<!\w)(?:{_NEGATION[language]})(?!\w)", text, re.IGNORECASE))
     if not found:
         return None
@@ -91,7 +91,7 @@ def exchanged(text: str, _language: str, choice: random.Random) -> str | None:
 
 
 def later(text: str, language: str, _choice: random.Random) -> str | None:
-    """Write days for hours."""
+    """Replace a unit of time, such as hours by days."""
     for own, other in _TIMES[language]:
         found = re.search(rf"(?<=\d )\b{own}\b", text)
         if found:
@@ -104,7 +104,7 @@ DAMAGES: dict[Damage, str] = {tenfold: "numbers", positive: "negations", turned:
 
 
 def measure(name: str) -> dict[str, tuple[int, int]]:
-    """Count flagged translations by check, and damaged ones that are flagged, of how many."""
+    """Count flagged translations by check, and flagged damaged translations, with the totals."""
     language, pairs = _pairs(name)
     auditor, choice = Auditor("en", language, tuple({*DAMAGES.values()})), random.Random(0)
     counts = {check: [0, 0] for check in (*auditor.checks, *(one.__name__ for one in DAMAGES))}
@@ -125,9 +125,9 @@ def measure(name: str) -> dict[str, tuple[int, int]]:
 
 @pytest.mark.parametrize(("name", "flagged", "negations"), [
     ("abstrct", 0.018, 0.94), ("casimedicos", 0.006, 0.88), ("wmt", 0.02, 0.86)])
-def test_errors_that_harm_are_found_and_people_are_believed(name: str, flagged: float,
-                                                            negations: float) -> None:
-    """Most numbers flagged here are missing indeed, see docs/translation.md."""
+def test_harmful_errors_are_found_and_human_translations_pass(name: str, flagged: float,
+                                                              negations: float) -> None:
+    """Most of the flagged numbers are in fact missing; see docs/translation.md."""
     shares = {key: found / of for key, (found, of) in measure(name).items()}
     assert shares["tenfold"] >= 0.99 and shares["turned"] == 1
     assert shares["positive"] >= negations

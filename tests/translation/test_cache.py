@@ -18,7 +18,7 @@ from bmtools.translation.engines.engine import Translation
 FULL = Translation("Dolore.", 1, "", -0.25, ("numbers-lost",), "memory")
 
 
-def test_a_translation_comes_back_whole_and_only_with_its_settings(tmp_path: Path) -> None:
+def test_cached_translation_is_complete_and_depends_on_settings(tmp_path: Path) -> None:
     cache = SentenceCache("apertium en it", tmp_path / DATABASE)
     cache.put(["Pain."], [FULL], Counter(restarts=1))
     assert cache.get("Pain.") == (FULL, False)
@@ -29,7 +29,7 @@ def test_a_translation_comes_back_whole_and_only_with_its_settings(tmp_path: Pat
         assert SentenceCache(fingerprint, tmp_path / DATABASE).get("Pain.") == found
 
 
-def test_what_failed_is_tried_again_by_another_run(
+def test_failed_sentences_are_tried_again_by_another_run(
         dictionary: Callable[..., Any], tmp_path: Path) -> None:
     for run, is_tried in (("a", True), ("a", False), ("b", True), ("b", False)):
         engine = dictionary({}, batch_sentences=1)
@@ -45,7 +45,7 @@ def test_two_writers_see_each_other(tmp_path: Path) -> None:
     assert other.get("Fever.") == (FULL, True)
 
 
-def test_a_batch_is_stored_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_batch_is_stored_completely_or_not_at_all(tmp_path: Path) -> None:
     cache = SentenceCache("x", tmp_path / DATABASE)
     with pytest.raises(ValueError, match="zip"):
         cache.put(["Pain.", "Fever."], [FULL], Counter())
@@ -55,7 +55,7 @@ def test_a_batch_is_stored_whole_or_not_at_all(tmp_path: Path) -> None:
     assert cache.get("Pain.") == (FULL, False)
 
 
-def test_what_is_no_cache_is_named_and_stays(tmp_path: Path) -> None:
+def test_other_files_are_reported_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / DATABASE
     path.write_text("these are notes" * 1000)
     with pytest.raises(DataError, match=rf"^{path}: cannot be used as a cache of sentences \(file "
@@ -69,7 +69,7 @@ def test_what_is_no_cache_is_named_and_stays(tmp_path: Path) -> None:
         SentenceCache("x", path)
 
 
-def test_a_full_disk_is_named(tmp_path: Path) -> None:
+def test_full_disk_is_reported(tmp_path: Path) -> None:
     cache = SentenceCache("x", tmp_path / DATABASE, label="out.jsonl")
     cache._database.execute("PRAGMA max_page_count = 8")
     with pytest.raises(BmtoolsError, match=r"^out.jsonl: cannot be written \(no space left on "
@@ -78,8 +78,8 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
     assert cache.counts() == (0, {})
 
 
-def test_batches_go_on_where_they_were(dictionary: Callable[..., Any], tmp_path: Path) -> None:
-    """Those of an interrupted run are the same as without interruption."""
+def test_resumed_run_forms_the_same_batches(dictionary: Callable[..., Any], tmp_path: Path) -> None:
+    """An interrupted run forms the same batches as an uninterrupted run."""
     words = {f"{number}": f"n{number}" for number in range(10)}
     stream = [[*"0123"], [*"2045"], [*"6"], [*"789"]]
 
@@ -103,7 +103,7 @@ def test_batches_go_on_where_they_were(dictionary: Callable[..., Any], tmp_path:
         assert run(tmp_path / f"{stop}", stop) + run(tmp_path / f"{stop}", -1) == whole
 
 
-def test_texts_without_a_new_sentence_do_not_wait_for_ever(
+def test_texts_without_a_new_sentence_do_not_wait_forever(
         dictionary: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache_module, "_MOST_WAITING", 3)
     engine = dictionary({"a": "A", "b": "B"}, 100)

@@ -1,4 +1,4 @@
-"""Licences from the first record to an exported model, and conflicts named before a run begins."""
+"""Licences from the first record to an exported model, and conflicts reported before a run."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def engine(marian: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def tiny_checkpoint(tokenizer: Any, tmp_path: Path) -> Path:
-    """A checkpoint whose licence nothing states."""
+    """A checkpoint without a stated licence."""
     return save_random(tmp_path / "tiny", tokenizer)
 
 
 def write(path: Path, *licences: str) -> Path:
-    """Write a record a licence, and one without for each empty one."""
+    """Write one record per licence; an empty string stands for a record without licence."""
     path.write_text("".join(json.dumps(
         {"id": str(number), "text": SENTENCES[number % 5], "lang": "en",
          "entities": [{"start": 0, "end": 3, "type": "X"}],
@@ -49,7 +49,7 @@ def record_of(directory: Path) -> tuple[dict[str, list[str]], str | None]:
 
 
 @pytest.mark.slow
-def test_a_non_commercial_translator_makes_all_that_follows_non_commercial(
+def test_non_commercial_translator_makes_all_later_outputs_non_commercial(
         run: Run, engine: Path, tmp_path: Path) -> None:
     def done(*arguments: object) -> None:
         outcome = run(*arguments)
@@ -89,7 +89,7 @@ def test_a_non_commercial_translator_makes_all_that_follows_non_commercial(
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Path]:
-    """Corpora of one licence each, and one of two."""
+    """Corpora with one licence each, and a corpus with two licences."""
     return {"sa": write(tmp_path / "wiki.jsonl", "CC-BY-SA-4.0", "CC-BY-SA-4.0"),
             "nc": write(tmp_path / "nc.jsonl", "CC-BY-NC-4.0", "CC-BY-NC-4.0"),
             "both": write(tmp_path / "both.jsonl", "CC-BY-SA-4.0", "", "CC-BY-NC-SA-4.0"),
@@ -97,7 +97,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
 
 
 def checkpoint(path: Path, model: Path, licence: str) -> Path:
-    """Copy a checkpoint under a licence."""
+    """Copy a checkpoint with another licence."""
     path.mkdir()
     for file in model.iterdir():
         (path / file.name).write_bytes(file.read_bytes())
@@ -106,7 +106,7 @@ def checkpoint(path: Path, model: Path, licence: str) -> Path:
     return path
 
 
-def test_conflicts_stop_a_run_in_one_line(
+def test_conflicts_stop_a_run_with_a_one_line_error(
         run: Run, tiny_checkpoint: Path, files: dict[str, Path], tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch) -> None:
     shared, teacher = (checkpoint(tmp_path / name, tiny_checkpoint, licence) for name, licence
@@ -135,8 +135,9 @@ def test_conflicts_stop_a_run_in_one_line(
     assert outcome.code == 0 and "cannot both be met" in outcome.err
 
 
-def test_texts_that_may_not_be_changed(run: Run, engine: Path, tiny_checkpoint: Path,
-                                       files: dict[str, Path], tmp_path: Path) -> None:
+def test_texts_that_may_not_be_changed_are_not_translated(
+        run: Run, engine: Path, tiny_checkpoint: Path, files: dict[str, Path],
+        tmp_path: Path) -> None:
     translate = ("translate", "--engine", "transformers", "--model", engine, "--source-lang", "en",
                  "--target-lang", "it", "--drop-annotations", "--missing", "keep")
     for name, reason in (("nd", "CC-BY-ND-4.0, which allows no translation"),

@@ -1,4 +1,4 @@
-"""Negations kept in translations."""
+"""Lost negations in translations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from bmtools.translation.negations import lacks_negation
 
 
-@pytest.mark.parametrize(("source", "target", "language", "is_lacking"), [
+@pytest.mark.parametrize(("source", "target", "language", "is_lost"), [
     ("No fever was seen.", "Non è stata osservata febbre.", "it", False),
     ("No fever was seen.", "È stata osservata febbre.", "it", True),
     ("She does not cough and has no pain.", "Non tossisce e ha dolore.", "it", True),
@@ -21,10 +21,10 @@ from bmtools.translation.negations import lacks_negation
     ("No patient died.", "Ningún paciente murió.", "es", False),
     ("No patient died.", "El paciente murió.", "es", True),
     ("No patient died.", "Kein Patient starb.", "de", False)])
-def test_lost_negations(source: str, target: str, language: str, is_lacking: bool) -> None:
-    assert lacks_negation(source, target, "en", language) is is_lacking
+def test_lost_negations_are_found(source: str, target: str, language: str, is_lost: bool) -> None:
+    assert lacks_negation(source, target, "en", language) is is_lost
 
 
-def test_other_languages_are_sources_too() -> None:
+def test_negations_are_found_in_other_source_languages() -> None:
     assert lacks_negation("Non ha febbre.", "He has fever.", "it", "en")
     assert not lacks_negation("Il n'a pas de fièvre.", "He has no fever.", "fr", "en")

@@ -1,4 +1,4 @@
-"""Tests of the projection gold made by hand."""
+"""Tests of the manual projection gold."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def test_spans_agree_with_their_text() -> None:
             assert record["text"][entity["start"]:entity["end"]] == entity["text"].strip()
 
 
-def test_spans_are_whole_words_apart_from_each_other() -> None:
+def test_spans_are_whole_words_without_overlap() -> None:
     for record in gold_records():
         spans = sorted((one["start"], one["end"]) for one in record["entities"])
         assert all(one[1] <= other[0] for one, other in pairwise(spans)), record["id"]
         for start, end in spans:
             around = record["text"][max(0, start - 1):start] + record["text"][end:end + 1]
-            # 5-HT2C: the receptor's subtype is no part of the transmitter's name.
+            # 5-HT2C: the receptor's subtype is not part of the transmitter's name.
             assert not any(map(str.isalpha, around)), (record["id"], around)
 
 
@@ -57,7 +57,7 @@ def test_each_english_entity_has_a_place_or_is_absent(data: Path) -> None:
 
 @pytest.mark.data
 def test_the_confidence_holds_within_the_sentences_of_a_set_left_out(data: Path) -> None:
-    """Most of AbstRCT's misses are those of its gold, see docs/results.md."""
+    """Most misses on AbstRCT are errors of its gold; see docs/results.md."""
     samples, methods = gold_samples(gold_documents(data), ProjectionConfig())
     found = left_out(samples)
     everything = {name: [(confidence, right) for confidence, right, _ in own]

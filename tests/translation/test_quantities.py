@@ -1,4 +1,4 @@
-"""Numbers and units kept in translations."""
+"""Numbers and units in sentences and their translations."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from bmtools.translation.quantities import (
     ("208 and 24", "duecentootto e ventiquattro", []),
     ("0 of 5", "nessuno di cinque", []),
 ])
-def test_numbers_that_are_lost(source: str, target: str, lost: list[str]) -> None:
+def test_lost_numbers_are_found(source: str, target: str, lost: list[str]) -> None:
     assert lost_numbers(source, target, "it") == lost
 
 
-def test_words_of_numbers_are_those_of_the_language() -> None:
+def test_number_words_of_the_target_language_count() -> None:
     assert lost_numbers("8 days", "acht Tage", "de-AT") == []
     assert lost_numbers("8 days", "acht Tage", "it") == ["8"]
     assert lost_numbers("8 days", "acht", "xx") == ["8"]
@@ -55,7 +55,7 @@ def test_words_of_numbers_are_those_of_the_language() -> None:
     ("fr", 80, "quatre-vingts"), ("fr", 92, "nonante-deux"), ("es", 24, "veinticuatro"),
     ("es", 33, "treinta y tres"),
     ("pt", 24, "vinte e quatro"), ("de", 34, "vierunddreißig"), ("de", 100, "hundert")])
-def test_words_are_those_of_one_number(language: str, value: int, words: str) -> None:
+def test_number_words_match_only_their_number(language: str, value: int, words: str) -> None:
     assert lost_numbers(f"{value}", words, language) == []
     for other in (value + 1, 10 * value):
         assert lost_numbers(f"{other}", words, language) == [f"{other}"]
@@ -65,7 +65,7 @@ def test_words_are_those_of_one_number(language: str, value: int, words: str) ->
     ("p<0.05", "p > 0,05", True), ("p<0.05", "p < 0,05", False), ("p<0.05", "p = 0,05", False),
     ("> or = 2 g", "≥ 2 g", False), ("< or =10.5 to > 10.5", "< o = 10,5 a > 10,5", False),
     ("IOP > /=65", "PIO ≤ 65", True), ("less than 5", "< 5", False)])
-def test_comparisons_that_turned(source: str, target: str, is_turned: bool) -> None:
+def test_turned_comparisons_are_found(source: str, target: str, is_turned: bool) -> None:
     assert has_turned_comparisons(source, target) is is_turned
 
 
@@ -91,11 +91,11 @@ def test_numbers_in_another_order_and_other_times_are_found() -> None:
     ("every 12 hours", "ogni 12", ["hours"]),
     ("a 3-day course", "un ciclo di tre giorni", []),
 ])
-def test_units_that_are_lost(source: str, target: str, lost: list[str]) -> None:
+def test_lost_units_are_found(source: str, target: str, lost: list[str]) -> None:
     assert lost_units(source, target, "en", "it") == lost
 
 
-def test_figures_without_an_end_are_read_at_once() -> None:
-    """With units that may begin with a figure, such a text took minutes."""
+def test_long_numbers_take_linear_time() -> None:
+    """When patterns of units could begin with a digit, such a text took minutes."""
     assert not have_other_times("9" * 4000, "9" * 4000, "it", "it")
     assert have_other_times("una 17-enne", "17 mesi", "it", "it")

@@ -1,4 +1,4 @@
-"""Translation on a Ray cluster of this machine, whose nodes are processes."""
+"""Translation on a Ray cluster on this machine, with processes as nodes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bmtools.translation.settings import RayConfig
 pytestmark = pytest.mark.filterwarnings("default")  # Ray's own
 
 
-def test_a_lost_nodes_work_is_done_again_to_the_same_bytes(
+def test_work_of_a_lost_node_is_repeated_with_the_same_bytes(
         cluster: Any, run: Callable[..., Any], tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch) -> None:
     memory, source = tmp_path / "memory.tsv", tmp_path / "in.jsonl"
@@ -59,7 +59,7 @@ def test_a_lost_nodes_work_is_done_again_to_the_same_bytes(
 
 
 @pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:1", "ray://127.0.0.1:1"])
-def test_no_cluster_is_one_clear_line(
+def test_missing_cluster_is_a_one_line_error(
         address: str, run: Callable[..., Any], write_lines: Callable[..., Path],
         tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="the extra ray is not installed")
@@ -77,7 +77,7 @@ def test_no_cluster_is_one_clear_line(
 
 
 class Engine(Translator):
-    """Engine of a node, which writes capitals."""
+    """Engine on a node that writes capitals."""
 
     name, batch_sentences = "upper", 2
 
@@ -92,14 +92,14 @@ class Engine(Translator):
 
 
 def connected(monkeypatch: pytest.MonkeyPatch, *nodes: str) -> RayTranslator:
-    """Connect to a cluster in this process, whose nodes take turns."""
+    """Connect to a cluster in this process with nodes that take turns."""
     workers = cycle(_EngineWorker(partial(Engine, node)) for node in nodes)
     pool = SimpleNamespace(submit=lambda batch: next(workers)(batch), losses=2)
     monkeypatch.setattr(cluster_module, "RayPool", lambda *_: pool)
     return RayTranslator(RayConfig("here"), lambda: None)  # type: ignore[arg-type, return-value]
 
 
-def test_batches_come_back_in_order_and_are_counted_when_they_do(
+def test_batches_keep_their_order_and_are_counted(
         monkeypatch: pytest.MonkeyPatch) -> None:
     translator = connected(monkeypatch, "a", "a")
     assert (translator.name, translator.batch_sentences) == ("upper", 2)
@@ -108,7 +108,7 @@ def test_batches_come_back_in_order_and_are_counted_when_they_do(
     assert translator.counts == {"lost_workers": 2, "restarts": 2}
 
 
-def test_another_engine_on_a_node_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_engine_on_a_node_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     translator = connected(monkeypatch, "a", "b")
     with pytest.raises(BmtoolsError, match=r"a node has another engine \(fingerprint 'upper b', "
                        r"elsewhere 'upper a'\); install the same one"):

@@ -1,4 +1,4 @@
-"""Translation into a file that is interrupted and goes on."""
+"""Interrupted and resumed translation into a file."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _write(output: Path, dictionary: Callable[..., Any], stop: int = 0,
            records: list[Record] = RECORDS, rejects: list[str] | None = None,
            config: DocumentConfig = EN_IT, finish: Any = None, **settings: Any,
            ) -> Counter[str]:
-    """Translate into a file, resuming; stop at a batch."""
+    """Translate into a file, resuming an earlier run; stop at a batch."""
     engine = dictionary({one: one.replace("Number", "Numero") for one in NUMBERS[:-1]}, 3)
     translate, found = engine.translate, [] if rejects is None else rejects
 
@@ -62,7 +62,7 @@ def _write(output: Path, dictionary: Callable[..., Any], stop: int = 0,
 
 @pytest.fixture
 def all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Note progress after each record, and keep what a moment took."""
+    """Record progress after each record, and keep even short runs."""
     monkeypatch.setattr(run_module, "COMMIT_SECONDS", -1.0)
     monkeypatch.setattr(passes, "_WORTH_KEEPING_SECONDS", -1.0)
 
@@ -70,7 +70,7 @@ def all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("all_kept")
 @pytest.mark.filterwarnings("ignore:what is done")
 @pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz", "out.jsonl.zst"])
-def test_an_interrupted_run_goes_on_to_the_same_bytes(
+def test_resumed_run_writes_the_same_bytes(
         name: str, dictionary: Callable[..., Any], tmp_path: Path) -> None:
     whole, output = tmp_path / f"whole-{name}", tmp_path / name
     rejects: list[str] = []
@@ -93,7 +93,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(
 
 @pytest.mark.usefixtures("all_kept")
 @pytest.mark.filterwarnings("ignore:what is done")
-def test_annotations_are_projected_from_all_records_once_all_are_translated(
+def test_annotations_are_projected_after_all_records_are_translated(
         dictionary: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     records = [record.replace(lang="en", entities=[{"start": 7, "end": 8, "type": "N"}])
                for record in RECORDS[:8]]
@@ -119,7 +119,7 @@ def test_annotations_are_projected_from_all_records_once_all_are_translated(
 
 
 @pytest.mark.usefixtures("all_kept")
-def test_records_that_are_done_are_not_translated_or_joined_again(
+def test_finished_records_are_not_translated_or_joined_again(
         dictionary: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.warns(match="goes on from there"), pytest.raises(_Killed):
         _write(tmp_path / "out", dictionary, 5)
@@ -141,7 +141,7 @@ def test_records_that_are_done_are_not_translated_or_joined_again(
 
 @pytest.mark.usefixtures("all_kept")
 @pytest.mark.filterwarnings("ignore:what is done")
-def test_other_settings_and_other_records_are_refused(
+def test_other_settings_and_records_are_rejected(
         dictionary: Callable[..., Any], tmp_path: Path) -> None:
     output = tmp_path / "out"
     with pytest.raises(_Killed):
@@ -154,7 +154,7 @@ def test_other_settings_and_other_records_are_refused(
     for records in (other, RECORDS[:3], []):
         with pytest.raises(CheckpointError, match="run read other input than this; resume"):
             _write(output, dictionary, records=records)
-    # What comes after is free to change.
+    # Records after the finished ones may change.
     _write(output, dictionary, records=[*RECORDS[:-1], RECORDS[0].replace(id="new")])
     assert json.loads(output.read_bytes().splitlines()[-1])["id"] == "new"
 
@@ -166,7 +166,7 @@ def test_a_short_run_that_fails_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_that_goes_on_is_kept_whatever_happens(
+def test_resumed_run_is_kept_after_an_error(
         dictionary: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch, pytest.warns(match="goes on from there"), \
             pytest.raises(_Killed):
@@ -180,7 +180,7 @@ def test_a_run_that_goes_on_is_kept_whatever_happens(
 
 
 @pytest.mark.filterwarnings("ignore:what is done")
-def test_a_damaged_run_is_named(tmp_path: Path) -> None:
+def test_damaged_run_is_reported(tmp_path: Path) -> None:
     with opened_run(TranslationRun(str(tmp_path / "out"))) as run:
         run.begin(SETTINGS)
     (tmp_path / "out.run" / "settings.json").write_text("{")
@@ -192,7 +192,7 @@ def test_a_damaged_run_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("all_kept")
 @pytest.mark.filterwarnings("ignore:what is done")
-def test_records_that_are_lost_are_noticed(
+def test_lost_records_are_reported(
         dictionary: Callable[..., Any], tmp_path: Path) -> None:
     with pytest.raises(_Killed):
         _write(tmp_path / "out", dictionary, 5)
@@ -210,7 +210,7 @@ def memory(tmp_path: Path) -> tuple[str, ...]:
             "--memory", str(path))
 
 
-def test_the_command_goes_on_and_reports(
+def test_command_resumes_and_reports(
         run: Callable[..., Any], memory: tuple[str, ...], write_lines: Callable[..., Path],
         tmp_path: Path) -> None:
     source = write_lines("in.jsonl", {"id": "a", "text": "Pain. Fever."},
@@ -234,7 +234,7 @@ def test_the_command_goes_on_and_reports(
     assert "--resume: found no file to go on with, expected --output FILE" in outcome.err
 
 
-def test_parts_one_after_the_other_are_the_whole(
+def test_concatenated_parts_equal_the_complete_output(
         run: Callable[..., Any], memory: tuple[str, ...], write_lines: Callable[..., Path],
         tmp_path: Path) -> None:
     source = write_lines("in.jsonl", *({"id": str(number), "text": "Pain. " * (number % 5)}
@@ -259,7 +259,7 @@ def test_parts_one_after_the_other_are_the_whole(
     assert "--part 1/2: found a pipe, expected files" in outcome.err
 
 
-def test_what_is_translated_is_kept_where_a_bad_record_ends_a_run(
+def test_translations_are_kept_if_a_bad_record_ends_a_run(
         run: Callable[..., Any], memory: tuple[str, ...], write_lines: Callable[..., Path],
         tmp_path: Path, all_kept: None) -> None:
     records = [{"id": "a", "text": "Pain."}, {"id": "b", "text": "Cough."}]

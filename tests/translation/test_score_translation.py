@@ -1,4 +1,4 @@
-"""Scores of translations, against sacrebleu's own command."""
+"""Scores of translations, compared with sacrebleu's own command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SOURCES = ["The patient has had fever for 3 days.", "No patient died.",
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Path]:
-    """Records of the texts, those of the first in another order."""
+    """Files of the texts; the records of the first system have another order."""
     found = {}
     for name, texts in (("references", REFERENCES), ("first", FIRST), ("second", SECOND),
                         ("sources", SOURCES)):
@@ -37,8 +37,9 @@ def files(tmp_path: Path) -> dict[str, Path]:
     return found
 
 
-def test_scores_are_those_of_sacrebleu(files: dict[str, Path]) -> None:
-    """As printed by `sacrebleu references.txt -i first.txt -m bleu chrf ter --confidence -w 4`."""
+def test_scores_equal_sacrebleu(files: dict[str, Path]) -> None:
+    """Expected values: `sacrebleu references.txt -i first.txt -m bleu chrf ter --confidence -w 4`.
+    """
     [by_ids] = score_translation(str(files["first"]), str(files["references"]))
     for key, score, mean, spread in (("bleu", 28.4110, 28.4178, 9.9355),
                                      ("chrf", 71.6521, 71.4658, 4.5427),
@@ -52,7 +53,7 @@ def test_scores_are_those_of_sacrebleu(files: dict[str, Path]) -> None:
 
 
 def test_intervals_stay_within_the_range_of_their_score(tmp_path: Path) -> None:
-    """One of twelve is right, and the resamples of its share are skewed."""
+    """One of twelve translations is right, so the distribution of the resamples is skewed."""
     texts = [f"La terapia con aspirina riduce il dolore numero {number}." for number in range(12)]
     for name, own in (("gold", texts), ("poor", [*texts[:1], *["xxx qqq zzz www"] * 11]),
                       ("good", [*["xxx qqq zzz www"], *texts[1:]])):
@@ -66,8 +67,8 @@ def test_intervals_stay_within_the_range_of_their_score(tmp_path: Path) -> None:
     assert poor["ter"] <= poor["intervals"]["ter"][1]
 
 
-def test_p_values_are_those_of_sacrebleu(files: dict[str, Path]) -> None:
-    """As printed by the same with `-i first.txt second.txt --paired-bs`."""
+def test_p_values_equal_sacrebleu(files: dict[str, Path]) -> None:
+    """Expected values: the same command with `-i first.txt second.txt --paired-bs`."""
     first, second, difference = score_translation(
         str(files["second"]), str(files["references"]), baseline=str(files["first"]))
     assert (first["model"], second["model"]) == ("first", "second")
@@ -78,14 +79,14 @@ def test_p_values_are_those_of_sacrebleu(files: dict[str, Path]) -> None:
         "bleu": 0.0659, "chrf": 0.0020, "ter": 0.0130}
 
 
-def test_translations_without_a_fault(files: dict[str, Path]) -> None:
+def test_perfect_translations_have_perfect_scores(files: dict[str, Path]) -> None:
     references = str(files["references"])
     [line] = score_translation(references, references)
     assert [line[key] for key in ("chrf", "bleu", "ter")] == [100, 100, 0]
     assert (line["intervals"]["chrf"], line["intervals"]["ter"]) == ([100, 100], [0, 0])
 
 
-def test_what_is_kept_of_the_sources(files: dict[str, Path], tmp_path: Path) -> None:
+def test_kept_numbers_terms_and_flags_are_counted(files: dict[str, Path], tmp_path: Path) -> None:
     glossary = tmp_path / "terms.tsv"
     glossary.write_text("en\tit\npain\tdolore\nfever\tfebbre\n", encoding="utf-8")
     first, second, _ = score_translation(
@@ -106,7 +107,7 @@ def test_chinese_is_split_as_sacrebleu_does(write_lines: Write) -> None:
     assert line["bleu"] > 30
 
 
-def test_records_that_one_side_lacks(files: dict[str, Path], write_lines: Write) -> None:
+def test_unequal_and_empty_files_are_errors(files: dict[str, Path], write_lines: Write) -> None:
     two = write_lines("two.jsonl", {"id": "0", "text": "Si."}, {"id": "x", "text": "No."})
     with pytest.raises(DataError, match=r"two.jsonl: found no text for 4 of 5 texts of "
                                         r".*references.jsonl \(ids '1', '2', '3', ...\)"):

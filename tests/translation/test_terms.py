@@ -1,4 +1,4 @@
-"""Terms in sentences, and translations that have them."""
+"""Terms in sentences and in translations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bmtools.translation.terms import ProtectedTranslator, TermFinder, has_term,
 
 
 class Letters(Translator):
-    """An engine that knows a few words and turns around the letters of others it may change."""
+    """An engine that applies a function to the text, and records its sentences."""
 
     name = "letters"
     fingerprint = ""
@@ -46,7 +46,7 @@ def test_the_longest_terms_are_found_between_words() -> None:
     assert not has_term("vie aeree, aereato", "aerea")
 
 
-def test_terms_are_enforced_where_the_engine_lacks_them() -> None:
+def test_terms_missing_in_a_translation_are_enforced() -> None:
     engine = Letters(lambda text: text.replace("chest pain", "male").replace("No", "Nessun"))
     translator = ProtectedTranslator(
         engine, TermFinder({"chest pain": "dolore toracico", "No": "Nessun"}))
@@ -73,14 +73,14 @@ def test_forms_that_agree_are_kept_and_plurals_are_found() -> None:
     ("es", "lesión crónica", "lesiones crónicas"), ("fr", "mental", "troubles mentaux"),
     ("fr", "artériel", "tension artérielle"), ("pt", "lesão", "lesões"),
     ("de", "chronisch", "bei chronischen"), ("en", "diagnosis", "diagnoses")])
-def test_a_term_stands_in_a_text_in_each_of_its_forms(
+def test_inflected_forms_of_a_term_are_found(
         language: str, target: str, text: str) -> None:
     assert has_term(text, target, language)
     assert not has_term(text, target)
     assert not has_term("medicinale testone", "medico", language)
 
 
-def test_a_term_of_another_gender_is_found_in_long_words_only() -> None:
+def test_other_gender_is_only_found_for_long_words() -> None:
     assert _found(TermFinder({"testa": "head"}, "it", "en"), "il testo") == []
     assert _found(TermFinder({"cronico": "chronic"}, "it", "en"), "forma cronica") == [
         ("cronica", "chronic")]
@@ -88,14 +88,14 @@ def test_a_term_of_another_gender_is_found_in_long_words_only() -> None:
         ("teste", "witness")]
 
 
-def test_a_term_that_moves_away_from_the_begin_loses_its_capital() -> None:
+def test_term_that_moves_from_the_beginning_loses_its_capital() -> None:
     engine = Letters(lambda text: text.replace("[0] diseases", "malattie [0]"))
     finder = TermFinder({"chronic": "cronico"}, "en", "it")
     [found] = ProtectedTranslator(engine, finder).translate(["Chronic diseases."])
     assert found.text == "Malattie cronico."
 
 
-def test_a_sentence_whose_placeholder_comes_twice_is_flagged() -> None:
+def test_sentence_with_a_repeated_placeholder_is_flagged() -> None:
     drop = Letters(lambda text: "gene it is [0] [0]")
     translator = ProtectedTranslator(drop, TermFinder({"BRCA1": ""}))
     [found] = translator.translate(["BRCA1 it is."])
@@ -103,7 +103,7 @@ def test_a_sentence_whose_placeholder_comes_twice_is_flagged() -> None:
     assert translator.counts["terms_lost"] == 1
 
 
-def test_a_list_without_terms_is_named(tmp_path: Path) -> None:
+def test_list_without_terms_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "names.txt").write_text("\n")
     with pytest.raises(DataError, match=r"names.txt: found no terms, expected one a line"):
         load_terms(TermConfig(protect=tmp_path / "names.txt"), "en", "fr")

@@ -27,7 +27,7 @@ def _record(number: int, text: str, **keys: Any) -> Record:
     return Record(id=str(number), text=text, **keys, place=f"x.jsonl:{number}")
 
 
-def test_white_space_ids_and_unknown_keys_stay(dictionary: Callable[..., Any]) -> None:
+def test_white_space_ids_and_unknown_keys_are_kept(dictionary: Callable[..., Any]) -> None:
     record = _record(1, "  Pain.\n\nNo\n fever.  Why? ", lang="en-GB", title="Pain.",
                      extra={"a": 1}, question="Why?", text_pair="No fever.",
                      meta={"year": 2001}, label="yes")
@@ -61,7 +61,7 @@ def test_sentences_get_the_spaces_of_the_target_language(
 
 
 @pytest.mark.parametrize("text", ["", " \n ", "\x00"])
-def test_a_record_without_sentences_passes(text: str, dictionary: Callable[..., Any]) -> None:
+def test_record_without_sentences_is_passed_on(text: str, dictionary: Callable[..., Any]) -> None:
     translator = dictionary({})
     [translated] = translate_records([_record(1, text)], translator, EN_IT)
     assert (translated["text"], translated["lang"]) == (text, "it")
@@ -114,7 +114,7 @@ def test_other_languages_are_rejected_or_kept_in_place(dictionary: Callable[...,
     ("entities", [{"id": "T1", "start": 0, "end": 4, "type": "S"}], "Pain."),
     ("answers", [{"text": "Pain", "start": 0}], "Pain."),
     ("target", "Pain", "Pain.")])
-def test_annotations_are_refused_or_dropped(
+def test_annotations_are_rejected_or_dropped(
         key: str, value: Any, text: str, dictionary: Callable[..., Any]) -> None:
     record = _record(7, text, **{key: value})
     with pytest.raises(RecordError, match=f"x.jsonl:7: key '{key}': .*drop_annotations"):
@@ -135,8 +135,8 @@ def test_a_missing_sentence_rejects_its_record_or_is_kept_or_dropped(
     errors: list[RecordError] = []
     translated = list(translate_records(records, dictionary(WORDS), EN_IT, errors.append))
     assert [record["id"] for record in translated] == ["2"]
-    assert str(errors[0]) == ("x.jsonl:1: no translation of 'Cough.': not in the book; or go on "
-                              "with missing keep or drop")
+    assert str(errors[0]) == ("x.jsonl:1: no translation of 'Cough.': not in the book; or "
+                              "continue with missing keep or drop")
     assert errors[0].content is records[0]
     for missing, text in (("keep", "Dolore. Cough.  Perché??"), ("drop", "Dolore. Perché??")):
         counts: Counter[str] = Counter()

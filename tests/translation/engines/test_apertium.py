@@ -1,4 +1,4 @@
-"""Apertium: nothing shifts, what it does not know is counted, its signs never leak."""
+"""Apertium: sentences stay aligned, unknown words are counted, and its signs are removed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ needs_apertium = pytest.mark.skipif(
 
 @pytest.fixture
 def modes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Pretend that some modes are installed, and how they turn lines into lines."""
+    """Pretend that some modes are installed, and how they change lines."""
 
     def pretend(*names: str, run: Callable[[str, list[str]], list[str]] | None = None) -> None:
         monkeypatch.setattr(apertium, "installed_modes", lambda: list(names))
@@ -50,13 +50,13 @@ def modes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return pretend
 
 
-def test_without_the_program_its_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_program_is_reported_with_its_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda _name: None)
     with pytest.raises(BmtoolsError, match="apt install apertium apertium-eng-cat"):
         engine()
 
 
-def test_a_pair_that_lacks_has_a_way_out(modes: Callable[..., None]) -> None:
+def test_missing_language_pair_is_reported_with_a_fix(modes: Callable[..., None]) -> None:
     modes("eng-cat", "cat-ita", "eng-spa", "es-gl")
     with pytest.raises(BmtoolsError, match=r"no mode eng-ita here; use via cat, or install"):
         engine()
@@ -66,9 +66,9 @@ def test_a_pair_that_lacks_has_a_way_out(modes: Callable[..., None]) -> None:
     assert engine("gl", "es").details == {}
 
 
-def test_signs_of_the_text_survive_and_apertium_s_own_are_counted(
+def test_signs_in_the_text_are_kept_and_apertium_marks_counted(
         modes: Callable[..., None]) -> None:
-    """The program here adds a mark to every word of four letters."""
+    """In this test the program adds a mark to every word of four characters."""
 
     def run(_mode: str, lines: list[str]) -> list[str]:
         return [" ".join(f"*{word}" if len(word) == 4 else word for word in line.split(" "))
@@ -87,7 +87,7 @@ def test_signs_of_the_text_survive_and_apertium_s_own_are_counted(
     (r"\[*IL-6\] a\/*b", "[IL-6] a/b", ["IL-6", "b"]), ("*a b  c .", "a b c.", ["a"]),
     ("studio[-]di[-]12 mesi", "studio di 12 mesi", []), ("bambino[-].", "bambino.", []),
     ("uno[-]-[-]due", "uno-due", []), ("*(a.b), *?", "(a.b), ?", ["a.b", ""])])
-def test_the_stream_is_read_back(line: str, text: str, unknown: list[str]) -> None:
+def test_apertium_output_is_parsed(line: str, text: str, unknown: list[str]) -> None:
     assert apertium.shown(line) == (text, unknown)
 
 
@@ -104,7 +104,7 @@ def test_a_word_unknown_to_two_stages_counts_once(modes: Callable[..., None]) ->
 
 
 @pytest.mark.parametrize("harm", ["crash", "swallow", "shift"])
-def test_a_sentence_that_upsets_apertium_is_found_and_alone(
+def test_only_the_sentence_that_breaks_apertium_has_a_fault(
         modes: Callable[..., None], harm: str) -> None:
     def run(_mode: str, lines: list[str]) -> list[str]:
         for number, line in enumerate(lines):
@@ -132,14 +132,14 @@ while part := os.read(0, 65536):
     for line in lines:
         if b"HANG" in line or (b"ONCE" in line and not os.path.exists("{once}")):
             open("{once}", "w").close()
-            subprocess.run(["sleep", "1000"])  # a child, as in Apertium's pipe
+            subprocess.run(["sleep", "1000"])  # a child process, as in Apertium's pipe
         os.write(1, line + b"\\0")
 """
 
 
 @pytest.fixture
 def hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Install a program that stands still at some sentences, at one of them the first time."""
+    """Install a program that stops answering at HANG, and at the first ONCE."""
     program = tmp_path / "apertium"
     program.write_text(HANGING.format(python=sys.executable, once=tmp_path / "once"))
     program.chmod(0o755)
@@ -147,7 +147,7 @@ def hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("hanging")
-def test_a_program_that_stands_still_is_started_again() -> None:
+def test_program_that_stops_answering_is_started_again() -> None:
     counts: Counter[str] = Counter()
     records = [Record(id=str(number), text=f"Sentence {number}.") for number in range(9)]
     records[2]["text"], records[5]["text"] = "ONCE.", "HANG."
@@ -165,7 +165,7 @@ def test_a_program_that_stands_still_is_started_again() -> None:
 
 @needs_apertium
 @pytest.mark.parametrize("via", ["ca", "es"])
-def test_real_sentences_stay_in_place(via: str) -> None:
+def test_real_sentences_keep_their_order(via: str) -> None:
     sentences = ["The patient has a fever.", "", "Conclusion", "We studied 20 patients.", "No",
                  "p* < 0.05, *p < 0.01, #3, @home, [IL-6], {x}, ^y$, a/b, c\\d, <e>, ~1, f_g"]
     translations = engine(via=via).translate(sentences)
@@ -183,9 +183,9 @@ def test_real_sentences_stay_in_place(via: str) -> None:
 @needs_apertium
 @pytest.mark.data
 @pytest.mark.slow
-def test_translations_depend_on_the_batch_alone(
+def test_translations_depend_only_on_the_batch(
         data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its tagger learns ambiguities from what it reads."""
+    """Apertium's tagger learns from the sentences that it reads."""
     monkeypatch.setattr(ApertiumTranslator, "part_sentences", 6)
     path = data / "parallel/abstrct-en-it/glaucoma-test.en.tsv"
     blocks = path.read_text(encoding="utf-8").split("\n\n")[:12]
@@ -197,7 +197,7 @@ def test_translations_depend_on_the_batch_alone(
 
 
 @needs_apertium
-def test_no_odd_character_shifts_a_sentence() -> None:
+def test_odd_characters_do_not_shift_sentences() -> None:
     rng = random.Random(0)
     odd = ("[]{}^$@\\/<>*#~+-=&%!?.,;:'\"()`°µ±≤…“”†®中😀\u2013\u2019\u00ad\ufeff\u200b\u0301"
            "\u03b1\u2028\ufdd0")
@@ -213,9 +213,9 @@ def test_no_odd_character_shifts_a_sentence() -> None:
         assert "\ufdd0" not in one.text and "[-]" not in one.text
 
 
-def test_other_data_give_another_fingerprint(
+def test_other_data_change_the_fingerprint(
         modes: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Packages are updated under the same names; a cache must not find old translations then."""
+    """Updated packages keep their names; a cache must not find translations of older packages."""
     modes("eng-cat", "cat-ita")
     monkeypatch.setenv("APERTIUM_DATADIR", str(tmp_path))
     (tmp_path / "modes").mkdir()

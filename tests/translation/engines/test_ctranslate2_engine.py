@@ -1,4 +1,4 @@
-"""Translation by CTranslate2, against transformers."""
+"""Translations by CTranslate2, compared with transformers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache/bmtools/ctranslate2"
 
 
-def test_greedy_translations_are_those_of_transformers(
+def test_greedy_translations_equal_transformers(
         model: Path, converted: Callable[[Path], Path], pairs: dict[str, str]) -> None:
     sentences = [*pairs, *UNSEEN]
     settings = config(model=converted(model), tokenizer=model, beam_size=1, batch_tokens=64)
@@ -58,7 +58,7 @@ def test_greedy_translations_are_those_of_transformers(
         assert found.log_probability == pytest.approx(scores[given:].mean().item(), abs=2e-3)
 
 
-def test_int8_and_beams_still_know_the_sentences(
+def test_int8_and_beams_give_the_same_translations(
         nllb: Path, converted: Callable[[Path], Path], pairs: dict[str, str]) -> None:
     settings = config(model=converted(nllb), tokenizer=nllb, precision="int8", beam_size=4)
     translator = CTranslate2Translator(settings)
@@ -74,11 +74,11 @@ def test_the_tokenizer_may_be_in_another_directory(
     settings = config(model=directory, max_source_tokens=64)
     translator = CTranslate2Translator(settings)
     assert translator.translate(["No patient died."])[0].text == pairs["No patient died."]
-    with pytest.raises(CheckpointError, match="max_source_tokens does"):
+    with pytest.raises(CheckpointError, match="set max_source_tokens"):
         CTranslate2Translator(config(model=directory))
 
 
-def test_nothing_is_cut_off_in_silence(nllb: Path, converted: Callable[[Path], Path]) -> None:
+def test_long_sentences_are_not_truncated(nllb: Path, converted: Callable[[Path], Path]) -> None:
     settings = config(model=converted(nllb), tokenizer=nllb, max_source_tokens=12)
     translator = CTranslate2Translator(settings)
     long, short = translator.translate(["Fever is common. " * 9, "Fever is common."])
@@ -87,13 +87,13 @@ def test_nothing_is_cut_off_in_silence(nllb: Path, converted: Callable[[Path], P
     assert short.text == "La febbre è comune."
 
 
-def test_a_directory_without_tokenizer_is_reported_with_a_remedy(
+def test_missing_tokenizer_is_reported_with_a_fix(
         marian: Path, converted: Callable[[Path], Path]) -> None:
     with pytest.raises(CheckpointError, match="name the directory of the original model with"):
         CTranslate2Translator(config(model=converted(marian)))
 
 
-def test_a_tokenizer_of_another_model_is_noticed(
+def test_tokenizer_of_another_model_is_rejected(
         marian: Path, nllb: Path, converted: Callable[[Path], Path]) -> None:
     with pytest.raises(CheckpointError, match="of the tokenizer's"):
         CTranslate2Translator(config(model=converted(marian), tokenizer=nllb))
@@ -103,7 +103,7 @@ def test_a_tokenizer_of_another_model_is_noticed(
 
 @pytest.fixture
 def conversions(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Remember what is converted."""
+    """Record which models are converted."""
     made: list[Path] = []
     real = ctranslate2_engine._convert
 
@@ -115,7 +115,7 @@ def conversions(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return made
 
 
-def test_a_model_as_published_is_converted_once(
+def test_published_model_is_converted_once(
         model: Path, pairs: dict[str, str], made: Path, conversions: list[Path]) -> None:
     settings = config(model=model, beam_size=1)
     for _ in range(2):
@@ -127,7 +127,7 @@ def test_a_model_as_published_is_converted_once(
     assert translator.details == {"model": model.name}
 
 
-def test_pickled_weights_are_read_and_nothing_of_them_is_run(
+def test_pickled_weights_are_read_without_running_code(
         marian: Path, pairs: dict[str, str], tmp_path: Path) -> None:
     directory = shutil.copytree(marian, tmp_path / "model")
     weights = load_file(directory / "model.safetensors")
@@ -145,7 +145,7 @@ def test_pickled_weights_are_read_and_nothing_of_them_is_run(
         CTranslate2Translator(settings)
 
 
-def test_other_weights_and_other_types_are_other_conversions(
+def test_other_weights_and_types_need_another_conversion(
         marian: Path, tmp_path: Path, made: Path, conversions: list[Path]) -> None:
     changed = shutil.copytree(marian, tmp_path / marian.name)
     content = json.loads((changed / "config.json").read_text())
@@ -157,7 +157,7 @@ def test_other_weights_and_other_types_are_other_conversions(
     assert len(list(made.iterdir())) == 3
 
 
-def test_processes_that_want_the_same_conversion_wait_for_it(
+def test_processes_wait_for_the_same_conversion(
         marian: Path, made: Path, conversions: list[Path]) -> None:
     settings = config(model=marian, precision="int8")
     with ThreadPoolExecutor(3) as threads:
@@ -166,7 +166,7 @@ def test_processes_that_want_the_same_conversion_wait_for_it(
     assert list(made.iterdir()) == [directory]
 
 
-def test_what_a_kill_left_of_a_conversion_is_removed(
+def test_remains_of_a_killed_conversion_are_removed(
         marian: Path, made: Path, conversions: list[Path]) -> None:
     settings = config(model=marian, precision="int8")
     done = convert(settings, "0" * 64)
@@ -177,17 +177,17 @@ def test_what_a_kill_left_of_a_conversion_is_removed(
     assert list(made.iterdir()) == [done]
 
 
-def test_what_cannot_be_converted_is_refused(marian: Path, tmp_path: Path) -> None:
+def test_damaged_models_and_unsupported_types_are_errors(marian: Path, tmp_path: Path) -> None:
     directory = shutil.copytree(marian, tmp_path / "model")
     weights = directory / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
     with pytest.raises(CheckpointError, match=r"model.safetensors"):
         CTranslate2Translator(config(model=directory))
-    with pytest.raises(BmtoolsError, match="precision fp16 is not for this cpu; it has"):
+    with pytest.raises(BmtoolsError, match="precision fp16 is not supported on this cpu; use"):
         CTranslate2Translator(config(model=marian, precision="fp16", device="cpu"))
 
 
-def test_attempts_are_searches_of_their_own(
+def test_attempts_use_different_searches(
         nllb: Path, converted: Callable[[Path], Path], pairs: dict[str, str],
         monkeypatch: pytest.MonkeyPatch) -> None:
     settings = config(model=converted(nllb), tokenizer=nllb, beam_size=1)

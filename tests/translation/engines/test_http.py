@@ -1,4 +1,4 @@
-"""Servers with OpenAI's interface: those that answer, and those that do not."""
+"""Working and failing servers with OpenAI's interface."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Answer = Callable[[dict[str, Any], int], Any]
 
 
 class Server:
-    """A server that answers as it is told, and remembers what it was asked.
+    """A server with configurable answers that records its requests.
 
     Attributes:
-        answer: gets the body of a request and its number; returns what to say, a status with
-            it, or None for silence.
-        bodies: of the requests.
-        headers: of the requests.
+        answer: called with the body of a request and its number; returns a text, or a tuple of
+            status, content and headers, or None to close the connection.
+        bodies: bodies of the requests.
+        headers: headers of the requests.
     """
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ def test_each_sentence_is_a_request_with_languages_and_model(server: Server) -> 
     assert server.bodies[-1]["temperature"] > 0
 
 
-def test_order_is_kept_by_requests_at_once(server: Server) -> None:
+def test_parallel_requests_keep_the_order(server: Server) -> None:
     def answer(body: dict[str, Any], number: int) -> str:
         time.sleep(0.02 if number % 2 else 0)
         return str(body["messages"][0]["content"].splitlines()[-1])
@@ -115,7 +115,7 @@ def test_order_is_kept_by_requests_at_once(server: Server) -> None:
 @pytest.mark.parametrize("trouble", [
     (429, {}), (500, b"oops"), (503, b""), (200, b"<html>"), (200, b"[1]"), None],
     ids=["429", "500", "503", "garbage", "list", "closed"])
-def test_a_server_in_trouble_is_asked_again(server: Server, trouble: Any) -> None:
+def test_failed_requests_are_repeated(server: Server, trouble: Any) -> None:
     server.answer = lambda _, number: trouble if number < 3 else "Dolore."
     translator = _translator(server)
     assert [one.text for one in translator.translate(["Pain."])] == ["Dolore."]
@@ -130,13 +130,13 @@ def test_a_server_in_trouble_is_asked_again(server: Server, trouble: Any) -> Non
     assert good.text == "Dolore."
 
 
-def test_an_answer_that_never_comes_is_a_fault(server: Server) -> None:
+def test_missing_answer_is_a_fault(server: Server) -> None:
     server.answer = lambda *_: time.sleep(0.3)
     [one] = _translator(server, timeout_seconds=0.05, retries=1).translate(["Pain."])
     assert one.fault.endswith("no answer within 0.05 seconds, 2 times")
 
 
-def test_a_server_may_say_how_long_to_wait(
+def test_retry_after_is_respected(
         server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     monkeypatch.setattr(http, "sleep", waits.append)
@@ -145,7 +145,7 @@ def test_a_server_may_say_how_long_to_wait(
     assert waits == [1.0]
 
 
-def test_one_failure_after_the_other_is_the_server_s(server: Server) -> None:
+def test_repeated_failures_stop_the_run(server: Server) -> None:
     server.answer = lambda *_: (500, b"no memory")
     with pytest.raises(BmtoolsError, match="HTTP 500 Internal Server Error: no memory, 1 times"):
         _translator(server, retries=0).translate(["Pain."] * 20)
@@ -153,7 +153,7 @@ def test_one_failure_after_the_other_is_the_server_s(server: Server) -> None:
 
 
 @pytest.mark.parametrize("status", [401, 404, 302])
-def test_what_no_retry_mends_stops_at_once(
+def test_permanent_errors_are_not_retried(
         server: Server, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SERVER_KEY", "sesame")
     server.answer = lambda *_: (status, b"wrong key sesame", {"Location": "http://example.org"})
@@ -165,7 +165,7 @@ def test_what_no_retry_mends_stops_at_once(
     assert len(server.bodies) == 1
 
 
-def test_no_key_is_sent_unless_it_is_named(
+def test_key_is_only_sent_if_named(
         server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sesame")
     _translator(server).translate(["Pain."])
@@ -174,7 +174,7 @@ def test_no_key_is_sent_unless_it_is_named(
         _translator(server, key_variable="NO_KEY")
 
 
-def test_an_answer_that_is_cut_off_is_no_translation(server: Server) -> None:
+def test_truncated_answer_is_a_fault(server: Server) -> None:
     server.answer = lambda *_: {"choices": [{"message": {"content": "Do"},
                                              "finish_reason": "length"}]}
     [one] = _translator(server).translate(["Pain."])
@@ -191,7 +191,7 @@ def test_an_answer_that_is_cut_off_is_no_translation(server: Server) -> None:
     ('"Il" dolore "vero"', '"Il" dolore "vero"'), ("“A” e “B” o “C”", "“A” e “B” o “C”"),
     ('"Il “dolore” vero"', "Il “dolore” vero"), ("'L'asma.'", "L'asma."),
     ("Il dolore: 3.", "Il dolore: 3.")])
-def test_what_is_around_a_translation_is_removed(answer: str, text: str) -> None:
+def test_wrapping_around_a_translation_is_removed(answer: str, text: str) -> None:
     assert clean(answer, "Pain.") == text
     assert clean('"Sì"', '"Yes"') == '"Sì"'
 
@@ -200,7 +200,7 @@ def test_what_is_around_a_translation_is_removed(answer: str, text: str) -> None
     "", "Il dolore.\n\nNote: literal.", "Here is the translation: Il dolore.", "Sure! Il dolore.",
     "Translation: Il dolore.", "I'm sorry, but I can't.", "I cannot translate this.",
     "Il dolore. (Note: this is literal.)", "The translated text is: Il dolore."])
-def test_talk_about_a_translation_is_none(answer: str) -> None:
+def test_comments_on_a_translation_are_rejected(answer: str) -> None:
     with pytest.raises(http._Refused):
         clean(answer, "Pain.")
 
@@ -213,7 +213,7 @@ def test_talk_about_a_translation_is_none(answer: str) -> None:
     ("Mi dispiace, signora.", "I'm sorry, madam."),
     ("La dose è di 5 mg (si noti l'unità).", "The dose is 5 mg (note that unit)."),
     ("La traduzione ha due fasi\uff1ainizio e fine.", "Translation has two steps: start, end.")])
-def test_english_that_the_sentence_explains_is_no_talk(sentence: str, answer: str) -> None:
+def test_english_explained_by_the_sentence_is_accepted(sentence: str, answer: str) -> None:
     assert clean(answer, sentence, "en-GB") == answer
 
 
@@ -221,13 +221,13 @@ def test_english_that_the_sentence_explains_is_no_talk(sentence: str, answer: st
     "Sure! The pain.", "Certainly, here is the translation: The pain.", "Translation: The pain.",
     "Here's the English translation: The pain.", "I'm sorry, but I can't translate this.",
     "The pain. (Note: this is literal.)", "The translated text is: The pain."])
-def test_talk_before_english_is_none(answer: str) -> None:
+def test_comments_before_english_are_rejected(answer: str) -> None:
     with pytest.raises(http._Refused):
         clean(answer, "Il dolore.", "en")
 
 
 @pytest.mark.parametrize("status", [200, 500])
-def test_a_response_in_drips_ends_at_the_timeout(server: Server, status: int) -> None:
+def test_slow_response_ends_at_the_timeout(server: Server, status: int) -> None:
     def drip(handler: BaseHTTPRequestHandler) -> None:
         with suppress(OSError):
             for _ in range(100):
@@ -243,7 +243,7 @@ def test_a_response_in_drips_ends_at_the_timeout(server: Server, status: int) ->
 
 @pytest.mark.parametrize(("settings", "message"), [
     ({"url": "http://me:word@host"}, "url: found a password, expected an address without"),
-    ({"prompt": "Translate!"}, "prompt: found Translate!, expected {sentence} in it")])
-def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], message: str) -> None:
+    ({"prompt": "Translate!"}, "prompt: found Translate!, expected a text with {sentence}")])
+def test_impossible_settings_are_rejected(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         EngineConfig("http", "en", "it", **settings)

@@ -1,4 +1,4 @@
-"""Translation memories, alone and before an engine."""
+"""Translation memories, with and without another engine."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _written(path: Path, content: str) -> Path:
     return path
 
 
-def test_tmx_gives_text_without_codes(tmp_path: Path) -> None:
+def test_tmx_is_read_without_codes(tmp_path: Path) -> None:
     path = _written(tmp_path / "m.tmx", TMX)
     expected = [("The patient has fever & pain.", "Il paziente ha febbre e dolore."),
                 ("Nothing.", "Nulla.")]
@@ -67,7 +67,7 @@ def test_tsv_columns_are_found_by_header_or_order(tmp_path: Path, content: str) 
                                  r"header that names 'en' and 'it'"),
     ("en\tit\nx\t \n", r"m.tsv:2: found an empty sentence"),
     ("", r"m.tsv: found no pair of 'en' and 'it'")])
-def test_a_bad_tsv_is_named_by_line(tmp_path: Path, content: str, message: str) -> None:
+def test_bad_tsv_is_reported_with_its_line(tmp_path: Path, content: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         list(read_pairs(_written(tmp_path / "m.tsv", content), "en", "it"))
 
@@ -79,12 +79,12 @@ def test_a_bad_tsv_is_named_by_line(tmp_path: Path, content: str, message: str) 
     (TMX.replace('SYSTEM "tmx14.dtd"', '[<!ENTITY x SYSTEM "file:///etc/passwd">]')
      .replace("fever", "&x;"), "found a declaration of the entity"),
     ("<tmx><body/></tmx>", "found no pair")])
-def test_a_bad_or_dangerous_tmx_is_refused(tmp_path: Path, content: str, message: str) -> None:
+def test_bad_or_dangerous_tmx_is_rejected(tmp_path: Path, content: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         list(read_pairs(_written(tmp_path / "m.tmx", content), "en", "it"))
 
 
-def test_exact_matches_win_and_loose_ones_keep_case_and_punctuation(tmp_path: Path) -> None:
+def test_exact_matches_win_and_loose_matches_keep_case_and_punctuation(tmp_path: Path) -> None:
     path = _written(tmp_path / "m.tsv", "No pain.\tNessun dolore.\nNO PAIN\tNIENTE\n"
                                         "no pain.\tnessun dolore.\nfever\tfebbre\nfever\tcalore\n")
     translator = _loaded(path)
@@ -96,8 +96,8 @@ def test_exact_matches_win_and_loose_ones_keep_case_and_punctuation(tmp_path: Pa
     assert found[-1].fault == f"not in {path}; add it there"
 
 
-def test_long_segments_take_no_longer_than_their_length(tmp_path: Path) -> None:
-    """A pattern for final punctuation took five seconds for 40,000 characters."""
+def test_long_segments_take_linear_time(tmp_path: Path) -> None:
+    """A pattern for final punctuation needed five seconds for 40,000 characters."""
     path = _written(tmp_path / "m.tsv", "A" + ". " * 500_000 + "b\u3000!\tBene.\n")
     translator = _loaded(path)
     [found] = translator.translate(["a" + ". " * 500_000 + "B?"])
@@ -108,7 +108,7 @@ def _memory(tmp_path: Path) -> MemoryTranslator:
     return _loaded(_written(tmp_path / "memory.tsv", "en\tit\nNo pain.\tNessun dolore.\n"))
 
 
-def test_the_engine_gets_what_the_memory_lacks(
+def test_engine_translates_sentences_missing_in_the_memory(
         tmp_path: Path, dictionary: Callable[..., object]) -> None:
     engine = dictionary({"Cough.": "Tosse."})
     engine.licence = "CC-BY-NC-4.0"
@@ -126,7 +126,7 @@ def test_the_engine_gets_what_the_memory_lacks(
     assert [one.engine or one.fault for one in found] == ["dictionary", "memory", "not in the book"]
 
 
-def test_a_second_attempt_is_the_engine_s_first_for_what_the_memory_gave(
+def test_second_attempt_after_the_memory_is_the_first_of_the_engine(
         tmp_path: Path, dictionary: Callable[..., object]) -> None:
     engine = dictionary({"No pain.": "Niente dolore.", "Cough.": "Tosse."})
     chain = MemoryFirst(_memory(tmp_path), engine)

@@ -1,4 +1,4 @@
-"""Files of translation models, their cards, and the language tokens of each family."""
+"""Files of translation models, their cards, and the language tokens of the families."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ config = partial(EngineConfig, "transformers", "en", "it")
     ("---\nlicense: other\nlicense_name: gemma\n---\n", "gemma"),
     ("---\nlicense: other\n---\n", "other"), ("---\ntags: x\n---\nlicense: mit\n", ""),
     ("# No front matter\nlicense: mit", ""), ("", ""), (None, "")])
-def test_licences_are_those_of_the_model_card(
+def test_licence_is_read_from_the_model_card(
         tmp_path: Path, card: str | None, licence: str) -> None:
     if card is not None:
         (tmp_path / "README.md").write_text(card)
     assert card_licence(tmp_path) == licence
 
 
-def test_a_directory_without_a_model_has_a_way_out(tmp_path: Path) -> None:
+def test_directory_without_a_model_is_reported_with_a_fix(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"no config.json.*expected config.json and model"):
         check_translation_model(tmp_path, "ctranslate2")
     with pytest.raises(CheckpointError, match=r"hf download Helsinki-NLP/opus --local-dir opus"):
         check_translation_model(Path("Helsinki-NLP/opus"), "transformers")
 
 
-def test_a_hash_is_that_of_what_is_read(tmp_path: Path) -> None:
+def test_hash_covers_only_the_files_that_are_read(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     first = hash_model(tmp_path, None)
     (tmp_path / "notes.md").write_text("notes")
@@ -58,7 +58,7 @@ def test_a_hash_is_that_of_what_is_read(tmp_path: Path) -> None:
     assert len({first, second, hash_model(tmp_path, tmp_path / "other")}) == 3
 
 
-def test_tokens_are_those_of_the_model_s_own_tokenizer(
+def test_tokens_equal_the_original_tokenizer(
         model: Path, pairs: dict[str, str], recwarn: pytest.WarningsRecorder) -> None:
     theirs = AutoTokenizer.from_pretrained(model, local_files_only=True)
     ours = Subwords(config(model=model))
@@ -80,7 +80,7 @@ def test_special_tokens_in_a_sentence_are_text(model: Path) -> None:
 
 
 @pytest.mark.parametrize("stated", [">>ita<<", "<2it>", "<2es>", ">>10 and <<"])
-def test_language_marks_in_a_sentence_are_text(model: Path, stated: str) -> None:
+def test_language_tokens_in_a_sentence_are_text(model: Path, stated: str) -> None:
     subwords = Subwords(config(model=model))
     start = len(subwords.prefix)
     tokens = subwords.encode(f"{stated} The patient died.")[start:-1]
@@ -91,19 +91,20 @@ def test_language_marks_in_a_sentence_are_text(model: Path, stated: str) -> None
 
 @pytest.mark.parametrize(("family", "prefix", "mark"), [
     ("marian", [], None), ("m2m", ["__en__"], "__it__"), ("nllb", ["eng_Latn"], "ita_Latn")])
-def test_marks_are_found_by_the_code_of_the_language(
+def test_language_tokens_are_found_by_language_code(
         family: str, prefix: list[str], mark: str | None,
         request: pytest.FixtureRequest) -> None:
     subwords = Subwords(config(model=request.getfixturevalue(family)))
     assert (subwords.prefix, subwords.target_token) == (prefix, mark)
 
 
-def test_a_language_without_a_mark_is_named(nllb: Path) -> None:
+def test_language_without_a_token_is_an_error(nllb: Path) -> None:
     with pytest.raises(CheckpointError, match=r"language token for 'fr', only tokens .*cat_Latn"):
         Subwords(EngineConfig("transformers", "en", "fr", model=nllb))
 
 
-def test_marian_with_several_targets_names_its_target_first(marian: Path, tmp_path: Path) -> None:
+def test_marian_with_several_targets_begins_with_the_target_token(
+        marian: Path, tmp_path: Path) -> None:
     directory = shutil.copytree(marian, tmp_path / "model")
     vocabulary = json.loads((directory / "vocab.json").read_text())
     vocabulary[">>ita<<"] = len(vocabulary)
@@ -115,6 +116,6 @@ def test_marian_with_several_targets_names_its_target_first(marian: Path, tmp_pa
         Subwords(EngineConfig("transformers", "en", "es", model=directory))
 
 
-def test_an_empty_directory_holds_no_tokenizer(tmp_path: Path) -> None:
+def test_empty_directory_has_no_tokenizer(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="found no tokenizer"):
         Subwords(config(model=tmp_path))

@@ -1,4 +1,4 @@
-"""Sentences longer than a model takes."""
+"""Sentences that are too long for a model."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ def _within(length: int):
     ("abcdefgh", 4, ["abcd", "efgh"]),
     ("患者没有发烧,但是他头痛。", 8, ["患者没有发烧,", "但是他头痛。"]),
 ])
-def test_the_best_boundary_near_the_middle(sentence: str, length: int, parts: list[str]) -> None:
+def test_sentence_is_split_at_the_best_boundary(
+        sentence: str, length: int, parts: list[str]) -> None:
     assert split_clauses(sentence, _within(length)) == parts
 
 
-def test_nothing_is_lost_of_a_megabyte() -> None:
+def test_splitting_a_megabyte_loses_no_text() -> None:
     sentence = "word, and another; " * 50_000
     parts = split_clauses(sentence, _within(500))
     assert "".join(" ".join(parts).split()) == "".join(sentence.split())

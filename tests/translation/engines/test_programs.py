@@ -1,4 +1,4 @@
-"""Programs that translate line by line, and those that do it badly."""
+"""Working and failing programs that translate line by line."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from bmtools.translation.settings import EngineConfig
 
 SENTENCES = [f"Sentence {number}." for number in range(9)]
 SENTENCES[5] = "BAD."
-# Reads a line and answers it at once, but for one.
+# Reads lines and answers each immediately, except for one.
 READS = "sh -c 'while read -r line; do case $line in BAD*) {};; *) echo \"$line\";; esac; done'"
 
 
 def _translate(command: str, sentences: list[str] = SENTENCES,
                **settings: object) -> tuple[list[str], list[str], int]:
-    """Return texts, faults and how often the program was started again."""
+    """Return texts, faults and the number of restarts."""
     translator = CommandTranslator(EngineConfig(
         "command", "en", "it", command=command,
         **{"timeout_seconds": 0.3, **settings}))  # type: ignore[arg-type]
@@ -28,7 +28,7 @@ def _translate(command: str, sentences: list[str] = SENTENCES,
 
 
 @pytest.mark.parametrize("settings", [{}, {"workers": 3}])
-def test_lines_come_back_in_order(settings: dict[str, object]) -> None:
+def test_answers_keep_the_order(settings: dict[str, object]) -> None:
     sentences = [f"Sentence {number} è." for number in range(100)]
     texts, faults, restarts = _translate(
         "sed -u 's/Sentence/Frase {source}  {target}/'", sentences, **settings)
@@ -40,7 +40,7 @@ def test_lines_come_back_in_order(settings: dict[str, object]) -> None:
     "grep -v BAD", "sed 's/BAD/x\\n&/'", "awk '/BAD/ {exit 3} {print}'", "sed 's/BAD.*//'",
     r"sed 's/BAD/\xff/'", READS.format("sleep 100")],
     ids=["too few", "too many", "death", "empty", "garbage", "silence"])
-def test_the_sentence_that_upsets_a_program_is_found(command: str) -> None:
+def test_sentence_that_breaks_a_program_is_found(command: str) -> None:
     texts, faults, _ = _translate(command)
     assert texts == [*SENTENCES[:5], "", *SENTENCES[6:]]
     assert [bool(fault) for fault in faults] == [one == "BAD." for one in SENTENCES]
@@ -53,12 +53,12 @@ def test_the_sentence_that_upsets_a_program_is_found(command: str) -> None:
     ("no-such-program -x", r"command 'no-such-program -x': found no program"),
     ("sed 's/a/b/", r"command .*No closing quotation; expected a program"),
     (" ", "found no program ''")])
-def test_a_program_that_never_works_is_named(command: str, message: str) -> None:
+def test_program_that_never_works_is_reported(command: str, message: str) -> None:
     with pytest.raises(BmtoolsError, match=message):
         _translate(command)
 
 
-def test_a_size_that_is_answered_in_time_is_kept_for_later_batches() -> None:
+def test_batch_size_that_works_is_kept() -> None:
     at_its_end = "awk '{line[NR] = $0} END {system(\"sleep \" 0.15 * NR); for (i = 1; i <= NR; i++)"
     at_its_end += " print line[i]}'"
     translator = CommandTranslator(EngineConfig(
@@ -69,14 +69,14 @@ def test_a_size_that_is_answered_in_time_is_kept_for_later_batches() -> None:
     assert _translate(at_its_end, timeout_seconds=0.5, batch_sentences=2)[::2] == (SENTENCES, 0)
 
 
-def test_a_sentence_that_is_never_answered_leaves_the_size_as_it_was() -> None:
+def test_unanswered_sentence_does_not_reduce_the_batch_size() -> None:
     translator = CommandTranslator(EngineConfig(
         "command", "en", "it", command=READS.format("sleep 100"), timeout_seconds=0.3))
     translator.translate(SENTENCES)
     assert translator.programs[0].most_sentences >= len(SENTENCES)
 
 
-def test_the_fingerprint_has_the_files_that_a_command_names(tmp_path: Path) -> None:
+def test_fingerprint_includes_the_files_of_the_command(tmp_path: Path) -> None:
     script, log = tmp_path / "to.sed", tmp_path / "log"
     log.write_text("")
 
@@ -93,10 +93,10 @@ def test_the_fingerprint_has_the_files_that_a_command_names(tmp_path: Path) -> N
     assert fingerprint(written, "") == before
 
 
-def test_no_shell_reads_the_command(tmp_path: object) -> None:
+def test_command_is_run_without_a_shell(tmp_path: object) -> None:
     assert _translate("sed 's/BAD/$HOME;`ls`/'", ["BAD"])[0] == ["$HOME;`ls`"]
 
 
-def test_a_sentence_of_a_megabyte_passes_through_a_pipe_that_is_full() -> None:
+def test_long_sentence_does_not_block_the_pipe() -> None:
     long = "word " * 200_000 + "end"
     assert _translate("cat", [long, "short"], timeout_seconds=10)[0] == [long, "short"]

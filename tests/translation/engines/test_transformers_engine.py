@@ -1,4 +1,4 @@
-"""Translation by transformers, with models that know six sentences by heart."""
+"""Translation by transformers, with models that memorized six sentences."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from bmtools.translation.settings import EngineConfig
 config = partial(EngineConfig, "transformers", "en", "it")
 
 
-def test_a_translation_without_end_is_a_fault(marian: Path) -> None:
-    """A model that is made to repeat itself; Marian's forced end does not hide it."""
+def test_translation_without_an_end_is_a_fault(marian: Path) -> None:
+    """The model is made to repeat itself, and Marian's forced end does not hide this."""
     translator = TransformersTranslator(config(model=marian, beam_size=1))
     assert not translator.translate(["Fever is common."])[0].fault
     with torch.no_grad():
@@ -37,7 +37,7 @@ def test_weights_come_from_safetensors_only(marian: Path, tmp_path: Path) -> Non
         TransformersTranslator(config(model=directory))
 
 
-def test_batches_hold_so_many_tokens_and_every_index_once() -> None:
+def test_batches_respect_the_token_limit_and_contain_every_index_once() -> None:
     batches = list(batches_by_length([3, 9, 1, 4, 4, 30], 12))
     assert batches == [[5], [1], [3, 4, 0], [2]]
     assert list(batches_by_length([], 12)) == []

@@ -1,4 +1,4 @@
-"""Word alignment and its hidden Markov model, against brute-force twins; projection by it."""
+"""Word alignment, its hidden Markov model compared with brute force, and projection by it."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def test_spans_go_where_their_words_link() -> None:
     assert len(scores) == 3 and all(0 < score <= 1 for score in scores)
 
 
-def test_nothing_is_found_where_there_are_no_words() -> None:
+def test_spans_without_linked_words_are_not_found() -> None:
     pairs = [SentencePair("Asthma.", "", ((0, 6),)), SentencePair(" -  x", "y", ((0, 1),)),
              SentencePair("x", "y")]
     assert project_by_alignment(pairs) == [[None], [None], []]
 
 
-def test_what_is_no_sentence_is_not_aligned() -> None:
+def test_texts_too_long_for_sentences_are_not_aligned() -> None:
     endless = SentencePair("Asthma. " * 1000, "Asma. " * 1000, ((0, 6),))
     short = SentencePair("Asthma.", "Asma.", ((0, 6),))
     [[nothing], [found]] = project_by_alignment([endless, short])
@@ -58,12 +58,12 @@ def test_what_is_no_sentence_is_not_aligned() -> None:
 
 @pytest.mark.parametrize(("links", "weights", "expected"), [
     ([[1, 0, 0], [0, 0.9, 0]], [1, 1, 1], (0, 1)),
-    # The word between links elsewhere, but says little.
+    # The word between them links elsewhere, but has a low weight.
     ([[1, 0, 1], [0, 1, 0]], [1, 0.5, 1], (0, 5)),
     ([[1, 0, 1], [0, 1, 0]], [1, 1.5, 1.2], (4, 5)),
     ([[0, 0, 0], [1, 1, 1]], [1, 1, 1], None)])
-def test_the_run_that_gains_most_is_taken(links: list[list[float]], weights: list[float],
-                                          expected: tuple[int, int] | None) -> None:
+def test_run_with_the_greatest_sum_is_chosen(links: list[list[float]], weights: list[float],
+                                             expected: tuple[int, int] | None) -> None:
     found = best_span(np.array(links), np.array([True, False]), np.array(weights),
                       [(0, 1), (2, 3), (4, 5)])
     assert (found and (found.start, found.end)) == expected
@@ -72,8 +72,8 @@ def test_the_run_that_gains_most_is_taken(links: list[list[float]], weights: lis
 @pytest.mark.parametrize(("links", "edge"), [
     ([[0, 1, 0], [1, 0, 1]], 1), ([[0.3, 1, 0], [0.7, 0, 1]], 0.7),
     ([[0, 1, 0.4], [1, 0, 0.6]], 0.6), ([[1, 1, 0.8], [0, 0, 0.2]], 0.8)])
-def test_an_edge_is_as_sure_as_its_words_differ_from_those_beyond(links: list[list[float]],
-                                                                  edge: float) -> None:
+def test_edge_score_is_the_difference_from_the_words_outside(links: list[list[float]],
+                                                             edge: float) -> None:
     found = best_span(np.array(links), np.array([True, False]), np.array([1, 1, 0.1]),
                       [(0, 1), (2, 3), (4, 5)])
     assert found is not None
@@ -85,7 +85,7 @@ PAIRS = [("the house", "la casa"), ("the book", "il libro"), ("a book", "un libr
          "la casa \u00e8 verde"), ("the green book", "il libro verde")]
 
 
-def test_words_are_learned_from_the_pairs_alone() -> None:
+def test_words_are_aligned_from_the_pairs() -> None:
     links = align_words([(left.split(), right.split()) for left, right in PAIRS])
     assert [one.shape for one in links] == [(2, 2, 2), (2, 2, 2), (2, 2, 2), (2, 3, 3), (2, 1, 1),
                                            (2, 4, 4), (2, 3, 3)]
@@ -112,7 +112,7 @@ def test_sentences_without_words_are_left_out() -> None:
 def test_diagonal_posteriors_of_a_hand_worked_pair() -> None:
     words = np.array([[[0.5], [0.5]]], np.float32)
     found = diagonal_posteriors(words, np.array([[0.2]]), np.array([2]), np.array([1]))
-    # Both words are a quarter of the sentence off the diagonal.
+    # Both words are at a distance of a quarter of the sentence from the diagonal.
     half = 0.5 * (1 - NULL) * 0.5
     assert found[0, :, 0] == pytest.approx([half / (2 * half + NULL * 0.2)] * 2)
 
@@ -120,14 +120,14 @@ def test_diagonal_posteriors_of_a_hand_worked_pair() -> None:
 @pytest.mark.parametrize(("one", "other", "expected"), [
     ("aritm", "aritm", 1), ("cel", "celul", 9 / 25), ("seno", "brest", 0), ("cas", "cade", 0.25),
     ("a" * 20, "a" * 30, 1)])
-def test_likeness_is_that_of_beginnings(one: str, other: str, expected: float) -> None:
+def test_spelling_is_compared_by_common_beginnings(one: str, other: str, expected: float) -> None:
     zero = np.array([0])
     assert spelling_likeness([one], [other], zero, zero) == pytest.approx([expected])
 
 
 def brute_force(words: np.ndarray, null: np.ndarray, jumps: np.ndarray,
                 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sum over all paths; a state is a word, or the word remembered while none emits."""
+    """Sum over all paths; a state is a word, or a word remembered while the null word emits."""
     states, positions = words.shape
     moves = np.array([[jumps[b - a + FARTHEST] for b in range(states)] for a in range(states)])
     moves /= moves.sum(axis=1, keepdims=True)
@@ -155,7 +155,7 @@ def brute_force(words: np.ndarray, null: np.ndarray, jumps: np.ndarray,
     return posteriors / total, expected / total
 
 
-def test_posteriors_and_jumps_are_those_of_all_paths() -> None:
+def test_posteriors_and_jumps_equal_brute_force() -> None:
     rng = np.random.default_rng(3)
     sizes = [(3, 4), (2, 3), (1, 2)]
     words, null = np.zeros((3, 3, 4), np.float32), np.ones((3, 4), np.float32)

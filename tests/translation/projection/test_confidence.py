@@ -1,4 +1,4 @@
-"""Confidence of projected spans, and the vote of methods."""
+"""Confidence of projected spans, and voting by methods."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_features_of_a_hand_worked_span() -> None:
         "connective": 0, "function word": 0, "whole sentence": 0}, abs=1e-4)
 
 
-def test_features_of_what_is_at_the_edges() -> None:
+def test_features_of_the_words_at_the_edges() -> None:
     pair = SentencePair("However, the pain of the knee was felt for many long days.",
                         "Tuttavia il dolore al ginocchio fu sentito per molti giorni.",
                         ((9, 57), (13, 17), (0, 58)))
@@ -45,7 +45,7 @@ def test_features_of_what_is_at_the_edges() -> None:
     assert [found(number)["connective"] for number in range(3)] == [1, 0, 0]
     assert [found(number)["clause"] for number in range(3)] == [1, 0, 1]
     assert [found(number)["whole sentence"] for number in range(3)] == [0, 0, 1]
-    # `il` is before the place, `the` before the second span alone.
+    # `il` is before the place; `the` is only before the second span.
     assert [found(number)["function word"] for number in range(3)] == [1, 0, 1]
     assert found(0, ("", ""))["function word"] == 0
     assert found(0)["align edge"] == pytest.approx(0)
@@ -68,7 +68,7 @@ def test_the_shipped_calibration_prefers_agreement() -> None:
     assert unsure < alone < agreed
 
 
-def test_a_fit_tells_right_from_wrong_and_leaves_each_set_out() -> None:
+def test_fit_separates_right_from_wrong_and_leaves_each_set_out() -> None:
     samples = [(f"set{number % 2}", {"score": float(right)}, right)
                for number in range(40) for right in (True, False)]
     fitted = fit_calibration(samples, {"align": 0.91234}, "gold")
@@ -82,7 +82,7 @@ def test_a_fit_tells_right_from_wrong_and_leaves_each_set_out() -> None:
     assert 0.8 < single.confidence({"score": 1.0}) < 1
 
 
-def test_whole_sentences_are_apart_from_spans_within() -> None:
+def test_whole_sentences_have_a_separate_confidence() -> None:
     samples = [("one", {WHOLE: 1.0, "score": 0.0}, True)] * 97 + [
         ("one", {WHOLE: 1.0, "score": 0.0}, False)] + [("one", {"score": 1.0}, False)] * 9
     fitted = fit_calibration(samples, {}, "gold")
@@ -94,7 +94,7 @@ def test_whole_sentences_are_apart_from_spans_within() -> None:
 
 
 def test_calibration_error_of_a_hand_worked_set() -> None:
-    # 0.2 too sure of two, 0.4 not sure enough of one.
+    # 0.9 is 0.7 / 3 above the share of right spans; 0.6 is 0.4 below it.
     assert calibration_error([(0.9, True), (0.9, True), (0.9, False), (0.6, True)]) == \
         pytest.approx((0.7 + 0.4) / 4)
 
@@ -110,9 +110,9 @@ def test_the_place_with_most_support_wins() -> None:
     assert vote({"a": None}, {}).place is None
 
 
-def test_methods_that_were_never_measured_vote_too() -> None:
+def test_unmeasured_methods_also_vote() -> None:
     assert vote({"new": SHORT, "a": None}, {"a": 0.9}).place == SHORT
-    # Those that were measured by themselves count for more, until a calibration knows better.
+    # Methods with a measured precision have a higher weight, unless the calibration differs.
     candidates = {"markers": SHORT, "embeddings": FAR}
     assert vote(candidates, {"a": 0.9}).place == SHORT
     assert vote(candidates, {"markers": 0.6}).place == FAR

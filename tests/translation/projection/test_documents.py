@@ -1,4 +1,4 @@
-"""Records and their translations as sentence pairs, and back; answers before and after."""
+"""Conversion of records to sentence pairs and back, and preparation of answers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_sentences_of_the_translation_make_pairs() -> None:
     assert document.places == [(0, 0), (1, 0), (1, 1), (1, 2)]
 
 
-def test_annotations_come_back_with_their_relations() -> None:
+def test_annotations_are_transferred_with_their_relations() -> None:
     document = pair_document(SOURCE, TARGET)
     lost: Counter[str] = Counter()
     found = annotated(document, [votes((7, 13, 0.9)), votes((7, 11, 0.8), (0, 6, 0.7),
@@ -70,7 +70,7 @@ def test_annotations_come_back_with_their_relations() -> None:
     assert found.place == TARGET.place
 
 
-def test_parts_that_meet_become_one() -> None:
+def test_touching_parts_become_one() -> None:
     found = annotated(pair_document(SOURCE.without("answers", "relations"), TARGET),
                       [votes((7, 13, 1)), votes((0, 8, 1), (7, 11, 1))], 0, Counter())
     assert found["entities"][1] == {"id": "T2", "type": "S", "start": 15, "end": 26,
@@ -89,7 +89,7 @@ def test_an_entity_without_one_of_its_parts_is_lost_with_its_relations(
     assert lost == {cause: 1, RELATIONS_LOST: 1}
 
 
-def test_a_sentence_without_a_translation_is_named_as_the_cause() -> None:
+def test_missing_translation_is_counted_as_the_cause() -> None:
     target = record("Nessun dolore. ", "it", meta={"translation": {"sentence_spans": {
         "text": [[0, 8, 0, 14], [9, 21, 15, 15]]}}})
     lost: Counter[str] = Counter()
@@ -110,14 +110,14 @@ def test_an_entity_across_sentences_joins_them() -> None:
 
 @pytest.mark.parametrize("spans", [
     [[0, 8, 0, 14]] * 2, [[0, 8, 0, 99]], [[0, 8]], "x", [[0, "8", 0, 14]], [[9, 21, 15, 27]]])
-def test_sentences_noted_wrongly_are_not_trusted(spans: Any) -> None:
+def test_wrongly_recorded_sentences_are_ignored(spans: Any) -> None:
     target = TARGET.replace(meta={"translation": {"sentence_spans": {"text": spans}}})
     document = pair_document(SOURCE, target)
     assert [(one.source, one.target) for one in document.pairs] == [
         (SOURCE["text"], TARGET["text"])]
 
 
-def test_long_texts_are_split_where_both_have_as_many_sentences() -> None:
+def test_long_texts_with_equal_numbers_of_sentences_are_split() -> None:
     source, target = "It hurts a lot. " * 50, "Fa molto male. " * 50
     entity = {"type": "S", "start": 16, "end": 30}
     document = pair_document(record(source, entities=[entity]), record(target, "it"))
@@ -127,7 +127,7 @@ def test_long_texts_are_split_where_both_have_as_many_sentences() -> None:
     assert len(other.pairs) == 1
 
 
-def test_lines_part_texts_whose_sentences_differ_in_number() -> None:
+def test_texts_with_unequal_sentences_are_split_by_lines() -> None:
     source = "A title\n" + "It hurts a lot. " * 50
     target = "Un titolo\n" + "Fa molto male. " * 49
     document = pair_document(record(source, entities=[{"type": "S", "start": 2, "end": 7}]),
@@ -164,8 +164,8 @@ ONE, TWO = (Record({"id": str(number), "text": ""}, place=f"f:{number}") for num
     ([ONE], [ONE, ONE], "id", "f:1: found the id '1' again"),
     ([ONE, TWO], [ONE], "order", "f:2: found the record '2' after the last of"),
     ([ONE], [ONE, TWO], "order", "f:2: found the record '2' after the last of")])
-def test_uneven_files_are_told_by_place_and_id(left: list[Record], right: list[Record],
-                                               pairing: Any, message: str) -> None:
+def test_unpaired_records_are_reported_with_place_and_id(left: list[Record], right: list[Record],
+                                                         pairing: Any, message: str) -> None:
     with pytest.raises(RecordError) as caught:
         list(pair_records(left, right, fail, pairing))
     assert str(caught.value).startswith(message)
@@ -191,13 +191,13 @@ def starts(answers):
     return [answer.get("start") for answer in found["answers"]]
 
 
-def test_answers_are_projected_where_they_are_given():
+def test_given_offsets_of_answers_are_projected():
     assert starts([{"text": "heart", "start": 19}]) == [19]
     assert starts([{"text": "heart"}, {"text": "liver"}, {"text": ""}]) == [4, None, None]
 
 
 def question(name, answers, projected, meta=None, **keys):
-    """Make a question, and its translation with the projected words of some answers."""
+    """Return a question, and its translation with the projected words of some answers."""
     source = prepare_answers(Record(id=name, text=TEXT, question="Which?", meta=meta or {},
                                     answers=[{"text": one} for one in answers]))
     by_words = dict(zip(answers, projected, strict=True))
@@ -220,12 +220,12 @@ def test_a_question_that_loses_its_answers_is_left_out_and_one_without_any_stays
     assert list(settle_questions([question("lost", ["heart"], [None])], counts)) == []
 
 
-def test_answers_that_fall_together_are_one():
+def test_equal_projected_answers_are_merged():
     [record] = settle_questions([question("1", ["heart", "HEART"], ["cuore", "cuore"])], Counter())
     assert record["answers"] == [{"text": "cuore", "start": 3}]
 
 
-def test_exact_answers_are_what_any_text_of_the_question_has_for_them():
+def test_exact_answers_are_translated_from_all_texts_of_the_question():
     meta = {"question": "q", "exact_answer": ["Heart", "cardiac", "liver"]}
     items = {"question": "l", "exact_answer": [["heart", "cor"], ["Liver"]]}
     other = {"question": "other", "exact_answer": ["heart"]}
@@ -258,14 +258,14 @@ def test_questions_wait_for_each_other_only_if_they_have_exact_answers():
 
 @pytest.mark.parametrize("exact", [5, "heart", [], {"a": 1}, [1, None], [["heart"], "heart", 2],
                                    [{"a": 1}, {"a": 1}]])
-def test_exact_answers_of_another_form_do_no_harm(exact):
+def test_malformed_exact_answers_are_kept(exact):
     [record] = settle_questions([question("q", ["heart"], ["cuore"], {"exact_answer": exact})],
                                 Counter())
     assert record["answers"] == [{"text": "cuore", "start": 3}]
     assert type(record["meta"]["exact_answer"]) is type(exact)
 
 
-def test_a_translation_lacks_its_question():
+def test_missing_question_is_an_error():
     source, record = question("1", ["heart"], ["cuore"])
     with pytest.raises(RecordError, match=r"'question' is missing; add .* of 'Which\?'"):
         list(settle_questions([(source, record.without("question"))], Counter()))

@@ -1,4 +1,4 @@
-"""Rules for the edges of spans."""
+"""Rules that correct the edges of spans."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def place(text: str, words: str) -> Projection:
     ("He has severe asthma now", "severe asthma", "Il paziente con asma grave ha ora",
      "con asma grave ha", "asma grave"),
     ("pain that has been felt", "pain", "dolore che sono stati", "dolore che sono", "dolore")])
-def test_each_rule_mends_its_case(source: str, span: str, target: str, found: str,
-                                  expected: str) -> None:
+def test_each_rule_corrects_its_case(source: str, span: str, target: str, found: str,
+                                     expected: str) -> None:
     start = source.index(span)
     [mended] = mend_edges(SentencePair(source, target, ((start, start + len(span)),)),
                           [place(target, found)], "en", "it")
@@ -64,7 +64,7 @@ def test_each_rule_mends_its_case(source: str, span: str, target: str, found: st
     ("Neither pain nor fever was reduced by the new treatment,",
      "Neither pain nor fever was reduced by the new treatment,",
      "Né dolore né febbre furono ridotti,", "Né dolore né febbre furono ridotti,")])
-def test_what_is_right_stays(source: str, span: str, target: str, found: str) -> None:
+def test_correct_spans_are_not_changed(source: str, span: str, target: str, found: str) -> None:
     start = source.index(span)
     before = place(target, found)
     assert mend_edges(SentencePair(source, target, ((start, start + len(span)),)),
@@ -81,7 +81,7 @@ def test_neighbours_share_the_words_between_them() -> None:
     assert [one and one.is_mended for one in mended] == [False, True]
 
 
-def test_what_has_no_place_gets_none() -> None:
+def test_span_without_a_place_gets_no_place() -> None:
     pair = SentencePair("fever", "febbre", ((0, 5),))
     assert mend_edges(pair, [None], "en", "it") == [None]
     assert mend_edges(SentencePair("", ""), [], "", "") == []

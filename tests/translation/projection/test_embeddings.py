@@ -26,19 +26,19 @@ def test_each_side_is_encoded_in_its_own_language(request, family, marks):
     assert drug is None or 0 <= drug.start < drug.end <= 28
 
 
-def test_a_model_of_one_direction_says_what_is_needed(marian):
+def test_model_of_one_language_is_rejected(marian):
     with pytest.raises(CheckpointError, match=(
             "so its encoder reads only 'en'; expected a model that reads both")):
         EmbeddingsProjector.load(marian, "en", "it")
 
 
-def test_a_layer_that_the_encoder_lacks(m2m):
+def test_missing_layer_is_an_error(m2m):
     with pytest.raises(ValueError, match="layer: found 2, expected 0 to 1, the encoder's last"):
         EmbeddingsProjector.load(m2m, "en", "it", layer=2)
 
 
 class Meanings(torch.nn.Module):
-    """An encoder whose last state is one number for each id, large and alone in its place."""
+    """An encoder whose last hidden state is a scaled one-hot vector of the id."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Meanings(torch.nn.Module):
 
 
 def letters(text, **_):
-    """Tokenize into the numbers of letters, whatever their case."""
+    """Tokenize a text into letter numbers, ignoring case."""
     return {"input_ids": [ord(letter) - 96 for letter in text.strip().lower()]}
 
 
@@ -73,21 +73,21 @@ PAIRS = [SentencePair("ab c def", "DEF AB C", ((0, 2), (5, 8), (0, 4))),
          SentencePair("q", "R", ((0, 1),))]
 
 
-def test_spans_follow_the_words_that_mean_the_same(meanings):
+def test_spans_follow_words_with_equal_states(meanings):
     found = meanings().project(PAIRS)
     assert [[one and (one.start, one.end) for one in places] for places in found[:3]] == [
         [(4, 6), (0, 3), (4, 8)], [], [(0, 7)]]
     assert all(0 < one.score <= 1 for places in found[:3] for one in places)
 
 
-def test_batches_do_not_change_what_is_found(meanings):
+def test_batches_do_not_change_the_places(meanings):
     alone, together = meanings(batch_tokens=1), meanings(batch_tokens=1000)
     assert alone.project(PAIRS) == together.project(PAIRS)
     assert len(alone.encoder.shapes) == 3
     assert together.encoder.shapes == [(6, 8)]
 
 
-def test_a_sentence_longer_than_the_encoder_takes_has_no_places(meanings):
+def test_sentence_too_long_for_the_encoder_has_no_places(meanings):
     found = meanings(max_length=7).project(PAIRS)
     assert found[0] == [None] * 3
     assert found[2][0].end == 7

@@ -35,8 +35,8 @@ def test_precision_is_the_share_of_spans_at_their_gold_place() -> None:
 
 
 @pytest.mark.parametrize(("gold", "right"), [((7, 13), 1), ((7, 11), 0)])
-def test_gold_of_whole_words_is_compared_by_words(gold: tuple[int, int], right: int) -> None:
-    """`HIV` is found at 8 to 11; 7 to 13 are all letters between two spaces."""
+def test_gold_of_whole_words_is_compared_word_by_word(gold: tuple[int, int], right: int) -> None:
+    """`HIV` is found at 8 to 11; between the two spaces, 7 to 13 is one word."""
     found = calibrate([record("1", "No HIV here", [(3, 6)], "en:1")],
                       [record("1", "Nessun (HIV), qui", [gold], "it:1", "it")], EXACT)
     assert found.precisions["exact"] == pytest.approx((right + 1) / 3, abs=1e-4)
@@ -51,7 +51,7 @@ def test_each_file_is_a_set() -> None:
     assert found.error is not None
 
 
-def test_gold_that_does_not_correspond_is_left_out() -> None:
+def test_gold_with_other_annotations_is_left_out() -> None:
     source = record("1", "HIV", [(0, 3)], "en:1")
     with pytest.raises(DataError, match="found no annotation in both a record and its transl"):
         calibrate([source], [record("1", "HIV, DNA", [(0, 3), (5, 8)], "it:1", "it")], EXACT)

@@ -1,4 +1,4 @@
-"""Words, their forms and their links, against SimAlign's own program; places by links."""
+"""Words, their forms, their links compared with SimAlign's own program, and places by links."""
 
 from itertools import pairwise
 
@@ -22,25 +22,25 @@ from bmtools.translation.projection.links import (
 
 
 def place(links, span=(2, 4)):
-    """Find the place of source words that are one letter each, `a b c`."""
+    """Find the place of a span of one-letter source words, `a b c`."""
     words = [(at, at + 1) for at in range(0, 2 * len(links), 2)]
     others = [(at, at + 1) for at in range(0, 2 * len(links[0]), 2)]
     found = linked_place(np.array(links, float), words, others, span)
     return found and (found.start, found.end, round(found.score, 3))
 
 
-def test_a_place_is_what_the_links_of_a_span_cover():
+def test_place_covers_the_links_of_a_span():
     # a b c to a c b: the words of b move.
     assert place([[1, 0, 0], [0, 0, 1], [0, 1, 0]]) == (4, 5, 1.0)
     # b c to two words with an unlinked one between them.
     assert place([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]], (2, 5)) == (2, 7, 1.0)
 
 
-def test_a_stray_link_far_off_does_not_stretch_a_place():
+def test_distant_link_does_not_extend_a_place():
     links = np.zeros((2, 16))
     links[0, [0, 1, 14]] = links[1, 15] = 1
     assert place(links.tolist(), (0, 1)) == (0, 3, 1.0)
-    # A word of another span ends it, where as much would be gained as lost.
+    # A word of another span ends the place if the gain after it only equals the loss.
     assert place([[1, 0, 1], [0, 1, 0]], (0, 1)) == (0, 1, 1.0)
 
 
@@ -56,7 +56,7 @@ def test_a_span_without_links_has_no_place():
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 4), (2, 5), (3, 3), (7, 5), (6, 13)])
-def test_links_are_those_of_simalign(shape):
+def test_links_equal_simalign(shape):
     simalign = pytest.importorskip("simalign").SentenceAligner
     rng = np.random.default_rng(sum(shape))
     similarity = simalign.get_similarity(*(rng.normal(size=(size, 8)) for size in shape))
@@ -77,7 +77,7 @@ def test_softmax_links_by_hand():
     ("p<0,05 e 1.5 mg", ["p", "<", "0.05", "e", "1.5", "mg"]),
     ("\u80ba\u764c\uff0c \ud55c\uad6d", ["\u80ba", "\u764c", "\uff0c", "\ud55c\uad6d"]),
     ("", [])])
-def test_words_of_a_sentence(text: str, words: list[str]) -> None:
+def test_sentence_is_split_into_plain_words(text: str, words: list[str]) -> None:
     assert plain_words(text) == words
     assert "".join(text[start:end] for start, end in word_spans(text)) == "".join(text.split())
 
@@ -86,7 +86,7 @@ def test_words_of_a_sentence(text: str, words: list[str]) -> None:
     ("arrhythmias", "aritmie"), ("psychoses", "psicosi"), ("encephalopathy", "encefalopatia"),
     ("histamine", "istamina"), ("dexamethasone", "desametasone"), ("mutation", "mutazioni"),
     ("quality", "qualit\u00e0")])
-def test_scholarly_words_are_spelled_alike(english: str, italian: str) -> None:
+def test_words_from_greek_and_latin_get_a_common_spelling(english: str, italian: str) -> None:
     common = 0
     for one, other in zip(spelling(english), spelling(italian), strict=False):
         common += one == other
@@ -98,7 +98,7 @@ def test_scholarly_words_are_spelled_alike(english: str, italian: str) -> None:
     ("mastectomía", "mastectomia", True), ("dell'", "dell\u2019", True), ("di", "da", False),
     ("ipertensione", "ipotensione", False), ("tensione", "pensione", False), ("del", "dei", False),
     ("fegato", "polmone", False), ("febbre", "fegato", False), ("lymphoid", "linfoide", True)])
-def test_forms_of_a_word(left, right, alike):
+def test_forms_of_a_word_are_similar(left, right, alike):
     value = form_likeness(stem(left), stem(right))
     assert (value > 0) is alike
     assert value == form_likeness(stem(right), stem(left))
@@ -111,25 +111,25 @@ def test_versions_of_a_sentence_are_linked_in_order():
     links = monotone_links(table)
     assert [tuple(one) for one in np.argwhere(links > 0.5).tolist()] == [
         (0, 0), (1, 1), (4, 4), (5, 5), (6, 7)]
-    # "di mamma" stands for "al seno"; nothing stands for "molto".
+    # "di mamma" corresponds to "al seno"; no word corresponds to "molto".
     assert [tuple(one) for one in np.argwhere((links > 0) & (links < 0.5)).tolist()] == [
         (2, 2), (2, 3), (3, 2), (3, 3)]
 
 
-def test_phrases_that_moved_are_linked_as_they_are():
+def test_moved_phrases_are_linked():
     table, *_ = likeness_table("il dolore e poi una febbre alta", "febbre alta e poi il dolore")
     links = mutual_links(table)
     assert [tuple(one) for one in np.argwhere(links > 0.5).tolist()] == [
         (0, 4), (1, 5), (2, 2), (3, 3), (5, 0), (6, 1)]
     assert (links[4] == 0).all()
-    # Of equal words the nearer ones.
+    # Of equal words, the nearer ones are linked.
     table, *_ = likeness_table("di di di", "di di")
     assert mutual_links(table)[[0, 2], [0, 1]].all()
     assert mutual_links(np.zeros((3, 0))).shape == (3, 0)
 
 
 def best_chain(table):
-    """Find the greatest sum of likeness of links in order, trying all."""
+    """Find the greatest total similarity of links in order, by trying all."""
     rows, columns = table.shape
     if not rows or not columns:
         return 0.0
@@ -137,7 +137,7 @@ def best_chain(table):
         table[0, column] + best_chain(table[1:, column + 1:]) for column in range(columns)))
 
 
-def test_linked_words_have_the_greatest_likeness_in_order():
+def test_linked_words_have_the_greatest_total_similarity():
     rng = np.random.default_rng(0)
     for shape in ((1, 1), (2, 4), (4, 4), (5, 3)):
         table = rng.integers(0, 4, size=shape) * 1.0
@@ -154,7 +154,7 @@ def test_linked_words_have_the_greatest_likeness_in_order():
     ("del fegato", "Le cure del medico del fegato.", 0.1, "del fegato"),
     ("aspirina", "Nessun farmaco.", 0.5, None), ("", "Nessun farmaco.", 0.5, None),
     ("aspirina", "", 0.5, None)])
-def test_the_part_of_a_text_that_is_most_like_a_phrase(phrase, text, expected, place):
+def test_most_similar_part_of_a_text_is_found(phrase, text, expected, place):
     found = best_match(phrase, text, expected)
     assert (found and text[found.start:found.end]) == place
     if text.count("fegato") > 1 and phrase == "fegato":

@@ -1,4 +1,4 @@
-"""Marks that are translated with the sentence, and marks whose places are scored."""
+"""Marks around spans, and spans found by translating marked sentences."""
 
 
 import time
@@ -26,7 +26,7 @@ def test_marks_around_spans_are_found_again(spans, marked):
         "a b c d"[start:end].split() for start, end in spans]
 
 
-def test_brackets_are_those_that_the_sentence_lacks():
+def test_brackets_in_the_sentence_are_avoided():
     assert brackets_for("plain") == "[]"
     assert brackets_for("with [its own]") == "{}"
     assert brackets_for("[{(<\u00ab") == "\u00ab\u00bb"
@@ -37,7 +37,7 @@ def test_brackets_are_those_that_the_sentence_lacks():
     ("x [] z", 1, [None]),
     ("[2 in 3 2] e [ 1 in 4 1 ]", 2, ["in 4", "in 3"]),
     ("[1 uno 1] [3 tre 3]", 2, ["uno", None]), ("[1 uno 1] [2 due", 2, ["uno", None])])
-def test_what_engines_make_of_marks(text, count, found):
+def test_changed_and_missing_marks_are_handled(text, count, found):
     clean, spans = find_marks(text, "[]", count)
     assert [span and clean[slice(*span)] for span in spans] == found
 

@@ -1,4 +1,4 @@
-"""Mentions found by their translations, exactly or in another form."""
+"""Mentions found by their translations, in the exact or another form."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_the_translation_of_an_engine_is_found_in_another_form_near_its_place():
         "bambini"]
 
 
-def test_terms_come_from_a_list_also_within_a_longer_mention():
+def test_listed_terms_are_found_inside_longer_mentions():
     terms = {"liver failure": ["insufficienza epatica"], "acute": ["acuto", "acuta"],
              "liver": ["fegato"]}
     pair = SentencePair(SOURCE, TARGET, ((0, 13), (18, 37), (41, 49)))
@@ -35,7 +35,7 @@ def test_terms_come_from_a_list_also_within_a_longer_mention():
         "Insufficienze epatiche", "insufficienza epatica acuta", None]
 
 
-def test_names_are_found_as_they_are():
+def test_untranslated_names_are_found():
     pair = SentencePair("Aspirin and CYP2D6 in Milan", "CYP2D6 e aspirina a Torino",
                         ((0, 7), (12, 18), (22, 27)))
     assert places(DictionaryProjector(), pair) == ["aspirina", "CYP2D6", None]
@@ -59,7 +59,7 @@ def test_a_list_of_terms_keeps_several_translations(tmp_path):
     ("Severe pain", "Dolore  intenso", (0, 11), "dolore intenso", (0, 15)),
     ("Fever.", "Febbre.", (0, 5), "", None),
     ("C++ x", "x C++", (0, 3), "", (2, 5))])
-def test_the_nearest_occurrence_is_taken(
+def test_nearest_occurrence_is_chosen(
         source: str, target: str, span: tuple[int, int], mention: str,
         expected: tuple[int, int] | None) -> None:
     [[found]] = project_exactly([SentencePair(source, target, (span,), (mention,))])

@@ -1,4 +1,4 @@
-"""Methods by name, with their engine and files."""
+"""Projection methods by name, with their engine and files."""
 
 import sys
 from collections import Counter
@@ -22,7 +22,7 @@ PAIRS = [SentencePair("A fever and a fever.", "Una febbre e una febbre.", ((2, 7
 
 @pytest.fixture
 def engine(monkeypatch, dictionary):
-    """Make an engine of a few sentences that the methods load, and remember what it was asked."""
+    """Make the methods load an engine with a few sentences that records its calls."""
     def make(known):
         made = dictionary(known, batch_sentences=1)
         monkeypatch.setattr(project_module, "load_engine", lambda config: made)
@@ -34,7 +34,7 @@ def engine(monkeypatch, dictionary):
 APERTIUM = EngineConfig("apertium", "en", "it", via="ca")
 
 
-def test_mentions_are_translated_once_for_the_methods_that_look_for_them(engine):
+def test_mentions_are_translated_once_for_methods_that_need_them(engine):
     made = engine({"fever": "febbre"})
     exact = Methods(ProjectionConfig(("exact",)), APERTIUM)
     assert [pair.mentions for pair in exact.with_mentions(PAIRS)] == [("febbre", "febbre"), ("",)]
@@ -55,7 +55,7 @@ def test_a_glossary_is_read_in_the_languages_of_the_records(tmp_path):
     assert [one["text"] for one in record["entities"]] == ["febbri"]
 
 
-def test_an_engine_that_translated_projects_too(monkeypatch, m2m, write_lines):
+def test_translating_engine_is_reused_for_projection(monkeypatch, m2m, write_lines):
     loaded = []
     real = loading.load_engine
     for module in ("engines.loading", "projection.project", "translate"):
@@ -72,8 +72,8 @@ def test_an_engine_that_translated_projects_too(monkeypatch, m2m, write_lines):
 @pytest.mark.parametrize(("words", "sizes"), [
     ([], []), ([9, 9, 9], [3]), ([9] * 7, [4, 3]), ([9] * 9, [4, 3, 2]), ([9] * 16, [4, 4, 4, 4]),
     ([0, 99, 1, 1], [2, 2]), ([5000, 9, 9], [3])])
-def test_documents_come_in_blocks_of_about_so_many_pairs_of_words(words, sizes):
-    """A pair of sentences costs 100 and its pairs of words; what is not aligned has none."""
+def test_documents_are_grouped_into_blocks_of_similar_size(words, sizes):
+    """A sentence pair costs 100 plus its word pairs, or 100 if it is too long to be aligned."""
     documents = [pair_document(Record(id=str(number), text="a " * count),
                                Record(id=str(number), text="a " * count))
                  for number, count in enumerate(words)]
@@ -82,8 +82,8 @@ def test_documents_come_in_blocks_of_about_so_many_pairs_of_words(words, sizes):
     assert [one for block in found for one in block] == documents
 
 
-def test_a_corpus_goes_by_in_blocks(monkeypatch):
-    """Neither sources nor translations are read far ahead; rejected ones do not change that."""
+def test_corpus_is_read_block_by_block(monkeypatch):
+    """Sources and translations are not read far ahead, even if records are rejected."""
     monkeypatch.setattr(project_module, "blocks", partial(blocks, most=1000))
     read = Counter()
 

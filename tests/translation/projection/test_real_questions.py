@@ -1,7 +1,6 @@
-"""Questions of published sets: imported, translated with their answers, exported again.
+"""Questions of published sets, imported and translated with their answers.
 
-The language that they are translated into writes "oe" for each "e", so that the words and offsets
-of all answers are known.
+The target language writes "oe" for each "e", so the words and offsets of all answers are known.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ def places(record: dict[str, Any]) -> list[tuple[int, str]]:
 
 
 def expected(record: dict[str, Any]) -> list[tuple[int, str]]:
-    """Translate the answers of a record and their offsets."""
+    """Return the expected answers and offsets in the translation of a record."""
     return list(dict.fromkeys((len(in_translation(record["text"][:start])), in_translation(words))
                               for start, words in places(record)))
 
@@ -91,7 +90,7 @@ def translate(run: Run, path: Path, *options: object) -> tuple[Records, str]:
 
 @pytest.mark.parametrize("options", [("--method", "exact", "--set", "translate_mentions=true"),
                                      ("--method", "align")])
-def test_answers_go_to_their_places(run: Run, imported: Path, options: tuple[str, ...]) -> None:
+def test_answers_are_projected(run: Run, imported: Path, options: tuple[str, ...]) -> None:
     sources = {record["id"]: record for record in read(imported)}
     records, messages = translate(run, imported, *options)
     found = right = 0
@@ -104,7 +103,7 @@ def test_answers_go_to_their_places(run: Run, imported: Path, options: tuple[str
         found += len(expected(source))
         right += len(set(places(record)) & set(expected(source)))
     assert found > 15
-    # BioASQ's p16 in p16INK4 and H3S10 in H3S10P are parts of words, which no method cuts.
+    # BioASQ's p16 in p16INK4 and H3S10 in H3S10P are parts of words; no method splits words.
     assert right >= found - 2
     lost = [name for name, source in sources.items() if places(source)
             and name not in {record["id"] for record in records}]

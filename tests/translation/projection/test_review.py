@@ -1,4 +1,4 @@
-"""Review items, and decisions read back."""
+"""Review items and decisions."""
 
 import json
 from collections import Counter
@@ -41,14 +41,14 @@ def items():
 
 
 def decided(*accepted):
-    """Read items back as a file has them, the first ones with a decision."""
+    """Read items as from a file; the first ones have a decision."""
     lines = [json.loads(json.dumps({**item, "accepted": one}))
              for item, one in zip(items(), accepted, strict=False)]
     return Decisions((f"r.jsonl:{number}", line) for number, line in
                      enumerate([*lines, *items()[len(accepted):]], 1))
 
 
-def test_an_item_has_all_that_a_person_needs():
+def test_item_has_all_data_for_the_review():
     assert json.loads(json.dumps(items()[0])) == {
         "id": "d1", "type": "Chemical", "at": 7, "source": "A drug reduces pain.",
         "span": [2, 6], "mention": "drug", "target": TARGET, "proposed": [3, 10],
@@ -57,7 +57,7 @@ def test_an_item_has_all_that_a_person_needs():
     assert (items()[1]["proposed"], items()[1]["type"]) == (None, "Disease")
 
 
-def test_only_what_is_not_sure_enough_is_reviewed():
+def test_only_uncertain_spans_are_reviewed():
     assert [item["mention"] for item in review_items(document(), votes(), 0.4)] == ["pain"]
     done = decided(None, None).apply(document(), votes(), Counter())
     assert list(review_items(document(), done, 0.5)) == []
@@ -84,31 +84,31 @@ def test_decisions_are_offsets_or_words_or_no_place(accepted, place):
     ([3, 99], "in the target's 30 characters"), ([-1, 3], "found .-1, 3."), ([2, 3], "some words"),
     ("o", "'o', 3 times in the target"),
     ("dolori", "'dolori', 0 times in the target"), (" ", "0 times")])
-def test_decisions_that_do_not_fit_their_sentence(accepted, message):
+def test_decisions_must_fit_their_sentence(accepted, message):
     with pytest.raises(DataError, match=message):
         decided(accepted)
 
 
-def test_items_that_are_none():
+def test_malformed_items_are_errors():
     with pytest.raises(RecordError, match=r"r\.jsonl:4: key 'at' is missing"):
         Decisions([("r.jsonl:4", {"id": "1", "type": "a"})])
     with pytest.raises(RecordError, match=r"key 'accepted'.*found a number"):
         decided(3.5)
 
 
-def test_a_span_is_decided_once():
+def test_span_cannot_be_decided_twice():
     [first, _] = items()
     line = {**first, "accepted": None}
     with pytest.raises(DataError, match="'drug' of 'd1' again, it is already in b:1"):
         Decisions([("b:1", line), ("b:2", line)])
 
 
-def test_decisions_on_other_sentences_are_refused():
+def test_decisions_on_other_sentences_are_errors():
     with pytest.raises(DataError, match=r"r\.jsonl:1: found the target 'Un farmaco .* review them"):
         decided([3, 10]).apply(document(f"{TARGET} Sempre."), votes(), Counter())
 
 
-def test_decisions_that_no_record_takes_are_refused():
+def test_unused_decisions_are_errors():
     decisions = decided(None)
     decisions.apply(document(), votes(), Counter())
     decisions.require_all_used()
