@@ -1,4 +1,4 @@
-"""`bmtools finetune`: one subcommand a task."""
+"""`bmtools finetune`: one subcommand per task."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ from bmtools.tasks.settings import (
 from bmtools.training.plan import runs_directory
 from bmtools.values import format_figure, heading
 
-# Where these words of pretraining would mislead.
+# Options whose help for pretraining would be misleading here.
 _MEANINGS = {
-    "output": "Directory for the best model, or that of each fold.",
+    "output": "Directory for the best model, or the best model of each fold.",
     "warmup-ratio": "Share of a run's steps with linear warm-up from 0.",
     "decay-ratio": "Share of a run's steps with decay in a wsd schedule.",
     "dropout": "Dropout probability of the whole model during training.",
-    "micro-batch-size": "Inputs of a forward pass; gradients are accumulated. 0: the whole batch.",
-    "seed": "Seed of the first run: of the order of inputs, new weights and dropout.",
+    "micro-batch-size": "Inputs per forward pass; gradients are accumulated. 0: the whole batch.",
+    "seed": "Seed of the first run, for input order, new weights and dropout.",
 }
 
 
@@ -63,26 +63,26 @@ def _has_folds(path: Path) -> bool:
 
 
 class TaskGroup(Group):
-    """A group with a subcommand for every task of the registry."""
+    """A group with a subcommand for every task in the registry."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(TASKS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """Make the command of a task; its own settings precede the shared ones."""
+        """Make the command of a task; the task's own settings come before the shared ones."""
         if name not in TASKS:
             return None
         _, config_class, _, sentence = TASKS[name]
 
         @click.option("--model", type=checkpoint_directory, required=True, metavar="CKPT",
-                      help="Checkpoint to start from; it stays as it is.")
+                      help="Checkpoint to start from; it is not changed.")
         @click.option("--train", type=InputRecords(_has_folds), required=True, metavar="FILE|FOLDS",
                       help="Records to learn from; - means stdin, for one of the sets. Or a "
                            "directory of folds, as split --folds writes it.")
         @click.option("--dev", type=input_file, metavar="FILE",
-                      help="Records that choose the epoch and the seed; required without folds.")
+                      help="Records used to select the epoch and the seed; required without folds.")
         @click.option("--test", type=input_file, metavar="FILE",
-                      help="Records to score each seed by; they choose nothing.")
+                      help="Records to score each seed on; not used to select a model.")
         @takes_processes
         @takes_rejects
         @writes_directory
@@ -102,7 +102,7 @@ class TaskGroup(Group):
             files = {"train": train, **({"dev": dev} if dev else {}),
                      **({"test": test} if test else {})}
             if [*files.values()].count(STDIN) > 1:
-                raise click.UsageError("only one of --train, --dev and --test can be stdin")
+                raise click.UsageError("read only one of --train, --dev and --test from stdin")
             with usage_errors():
                 plan = FinetunePlan(name, output=output, overwrite=overwrite, resume=resume,
                                     step=step, **options)
@@ -110,7 +110,7 @@ class TaskGroup(Group):
             require_shared_files(processes, files.values())
             launch(step.display, processes)
             with interruptible(lambda: "finished seeds and the last evaluation, if there are any, "
-                               f"are in {runs_directory(output)}; --resume continues from them"):
+                               f"are in {runs_directory(output)}; continue with --resume"):
                 from bmtools.study.cards.card import write_cards
                 from bmtools.tasks.finetune import run_finetuning
 
@@ -143,13 +143,13 @@ def command() -> None:
 
     Each seed stops when it no longer improves on the development set; the best one is written.
     stdout gets a JSON line for each set, epoch and seed, and a summary. After an interruption, the
-    same command with --resume continues: finished seeds are kept, and the running one goes on from
-    its last evaluation.
+    same command with --resume continues: finished seeds are kept, and the running one continues
+    from its last evaluation.
     """
 
 
 def closing(line: Line) -> str:
-    """Close `finetune`."""
+    """Return the closing line of `finetune`."""
     name = next(name for split in ("test_", "dev_") for name in line if name.startswith(split))
     seeds, folds = line["seeds"], line.get("folds", 0)
     of = count_of(folds, "folds") if folds else count_of(seeds, "seeds")

@@ -34,7 +34,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     """Add a fine-tuned model's predictions to records.
 
     Predictions are an object under the key "predicted": entities, relations, answers, or label,
-    score and probabilities. Annotations stay as they are, unless --into names their key.
+    score and probabilities. Annotations are kept unless --into names their key.
     """
     with usage_errors():
         check_into(config.into, find_task(model, task or ""))

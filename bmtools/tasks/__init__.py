@@ -1,4 +1,4 @@
-"""Supervised tasks: one file each, with fine-tuning, prediction and metrics for all of them."""
+"""Supervised tasks, each in its own file, with fine-tuning, prediction and metrics for all."""
 
 from typing import TYPE_CHECKING
 

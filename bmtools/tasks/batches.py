@@ -1,4 +1,4 @@
-"""Batches of fine-tuning: similar lengths together, rare labels repeated; and losses of labels."""
+"""Fine-tuning batches, which group similar lengths and repeat rare labels; and label losses."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class TaskBatches:
 
     Args:
         task: collates inputs and their labels.
-        inputs: to learn from.
-        order: numbers of the inputs of each batch.
-        micro_batch_size: inputs a pass; 0 for the whole batch.
+        inputs: inputs to learn from.
+        order: numbers of the inputs in each batch.
+        micro_batch_size: inputs per pass; 0 for the whole batch.
     """
 
     task: AnyTask
@@ -40,10 +40,10 @@ class TaskBatches:
     micro_batch_size: int = 0
 
     def batch(self, number: int, rank: int = 0, world_size: int = 1) -> RankBatch:
-        """Make one process's part of a batch from its number alone.
+        """Make one process's share of a batch; it depends only on the batch number.
 
-        All processes have to take part in an update, so one without a part of a small batch gets
-        an input with the weight 0.
+        All processes must take part in an update. If a small batch has no inputs for a process, the
+        process gets one input with weight 0.
         """
         own = self.order[number][rank::world_size]
         inputs = [self.inputs[item] for item in (own if len(own) else self.order[number][:1])]
@@ -63,16 +63,16 @@ class TaskBatches:
 
 def shuffle_batches(lengths: np.ndarray, batch_size: int, seed: int,
                     epoch: int) -> list[np.ndarray]:
-    """Shuffle inputs into batches of indices, (batch_size,) each; the last one drawn may be short.
+    """Shuffle inputs into batches of indices, (batch_size,) each; one batch may be shorter.
 
-    Inputs of some batches at a time are sorted by length, which keeps padding low, and the batches
-    are shuffled again, as transformers does with `group_by_length`.
+    Groups of batches are sorted by length, which reduces padding, and these batches are shuffled
+    again, like `group_by_length` in transformers.
 
     Args:
-        lengths: (inputs,) tokens of each.
-        batch_size: inputs a batch.
-        seed: seed of the order, with the number of the epoch.
-        epoch: from 0.
+        lengths: (inputs,) number of tokens.
+        batch_size: inputs per batch.
+        seed: seed of the order, together with the epoch.
+        epoch: number of the epoch, from 0.
     """
     rng = np.random.default_rng((seed, epoch))
     order = rng.permutation(len(lengths))
@@ -86,9 +86,9 @@ def shuffle_batches(lengths: np.ndarray, batch_size: int, seed: int,
 
 
 def input_labels(task: AnyTask, inputs: Sequence[ModelInput]) -> list[np.ndarray]:
-    """List the label ids of each input, (labels,) each, without those that are ignored.
+    """List the label ids of each input, (labels,) each, without IGNORED.
 
-    Of sets of labels, which inputs have as ones among zeros, these are the numbers of the ones.
+    For label sets, which are vectors of ones and zeros, list the positions of the ones.
     """
     label_sets = task.problem_type == "multi_label_classification"
     found: list[np.ndarray] = []
@@ -101,11 +101,11 @@ def input_labels(task: AnyTask, inputs: Sequence[ModelInput]) -> list[np.ndarray
 
 
 def repeat_rare(labels: Sequence[np.ndarray], share: float) -> np.ndarray:
-    """Number inputs so that those with rare labels come several times.
+    """Return input numbers in which inputs with rare labels are repeated.
 
     Args:
-        labels: of each input; an input belongs to the rarest of them.
-        share: of the commonest label's inputs that every other label's are repeated to reach.
+        labels: label ids of each input; an input counts for its rarest label.
+        share: share of the most frequent label's count that every other label must reach.
 
     Returns:
         (inputs after repetition,) numbers of inputs, in order.
@@ -124,20 +124,20 @@ def repeat_rare(labels: Sequence[np.ndarray], share: float) -> np.ndarray:
 
 
 Loss = Callable[[Tensor, Tensor], Tensor]
-"""Sums the losses of logits, (items, labels), and label ids, (items,), or label sets, 1 or 0."""
+"""Sums losses of logits, (items, labels), for label ids, (items,), or for label sets of 1 and 0."""
 _SMOOTHING = 1.0
 
 
 def make_loss(config: LabelConfig, labels: Sequence[np.ndarray], outputs: int,
               label_sets: bool = False) -> Loss:
-    """Make the loss that settings ask for.
+    """Return the loss that the settings specify.
 
     Args:
-        config: of the task.
+        config: settings of the task.
         labels: label ids of the training inputs, for balanced weights.
         outputs: number of labels.
-        label_sets: labels do not exclude each other; those that an input has and those that it
-            lacks are balanced for each label.
+        label_sets: labels do not exclude each other; for each label separately, inputs with it
+            and inputs without it get equal weight.
     """
     counts = np.bincount(np.concatenate(labels), minlength=outputs)
     table = [balanced_weights(np.array([len(labels) - count, count])) for count in counts] \
@@ -162,9 +162,9 @@ def make_loss(config: LabelConfig, labels: Sequence[np.ndarray], outputs: int,
 
 
 def balanced_weights(counts: np.ndarray) -> Tensor:
-    """Weigh labels by the inverse of their share; the mean weight of all items is 1.
+    """Weight labels by the inverse of their share, with a mean weight of 1 over all items.
 
-    A label that does not occur weighs nothing.
+    A label that does not occur has weight 0.
     """
     present = counts > 0
     weights = np.zeros(len(counts))
@@ -175,17 +175,18 @@ def balanced_weights(counts: np.ndarray) -> Tensor:
 def dice_losses(logits: Tensor, targets: Tensor, label_sets: bool = False) -> Tensor:
     """Compute the self-adjusting dice loss of each item, (items,), a mean over labels.
 
-    With q = (1 - p) p, where p is a label's probability, and y = 1 for the right label alone, a
-    label's loss is 1 - (2 q y + 1) / (q + y + 1). A departure from the paper: the gradient takes
-    the weight 1 - p as a constant; else it would vanish at p = 0.5 and pull p down above it.
+    p is a label's probability, q = (1 - p) p, and y is 1 for the correct label and 0 for others.
+    A label's loss is 1 - (2 q y + 1) / (q + y + 1). This departs from the paper: the weight 1 - p
+    is a constant in the gradient. Otherwise the gradient would vanish at p = 0.5 and pull p down
+    above it.
 
     Source: Li et al. 2020 (Dice Loss for Data-imbalanced NLP Tasks), section 3.3, with a smoothing
-    of 1, each label against the others.
+    of 1, for each label against the others.
 
     Args:
         logits: (items, labels).
-        targets: label ids, or 1 and 0 of labels that do not exclude each other.
-        label_sets: whether they are the latter, whose losses are (items, labels).
+        targets: label ids, or 1 and 0 for labels that do not exclude each other.
+        label_sets: whether targets are 1 and 0; losses are then (items, labels).
     """
     probabilities = logits.sigmoid() if label_sets else logits.softmax(dim=-1)
     right = targets if label_sets else functional.one_hot(targets, logits.shape[-1]).to(logits)

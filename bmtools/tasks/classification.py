@@ -1,4 +1,4 @@
-"""Tasks over one text or a pair: one label, any number of labels, or a number."""
+"""Tasks on one text or a pair of texts: one label, any number of labels, or a number."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ TextExample = Example[TextInput]
 
 
 class TextTask(Task[TextExample, TextInput]):
-    """A task with one prediction for a text or a pair, from the first token's pooled state.
+    """A task with one prediction for a text or pair, from the pooled state of the first token.
 
-    The head is transformers' for the architecture: BERT's pooler, RoBERTa's or ModernBERT's dense
-    layer, then dropout and one linear layer.
+    The head is the architecture's head in transformers: BERT's pooler, or the dense layer of
+    RoBERTa or ModernBERT, then dropout and one linear layer.
 
     Source: Devlin et al. 2019, section 4.1.
 
     Attributes:
-        needed: keys of the texts without which a record is refused, and what they hold.
-        expected: the annotation, for a message.
+        needed: keys of required texts with a description of each; other records are rejected.
+        expected: description of the annotation, for a message.
     """
 
     model_class = "AutoModelForSequenceClassification"
@@ -76,7 +76,7 @@ class TextTask(Task[TextExample, TextInput]):
                                     self.max_length)
 
     def texts(self, record: Record) -> tuple[str, str | None]:
-        """Name the text of a record, with its title, and the second one, if it has one."""
+        """Return the text of a record with its title, and its second text or None."""
         return full_text(record), record.get("text_pair") or None
 
     def read(self, name: str, records: Iterable[Record],
@@ -84,7 +84,7 @@ class TextTask(Task[TextExample, TextInput]):
         """Read annotated records; `train` determines the labels, in alphabetical order.
 
         Raises:
-            DataError: nothing that can be learned.
+            DataError: if the set contains nothing to learn.
         """
         kept = [*with_keys(records, {self.key: self.expected, **self.needed}, reject)]
         counts, notes = self.learn(name, kept)
@@ -99,25 +99,25 @@ class TextTask(Task[TextExample, TextInput]):
 
     @abstractmethod
     def learn(self, name: str, records: Sequence[Record]) -> tuple[JsonObject, list[str]]:
-        """Take the labels from `train`; return counts and notes of a set."""
+        """Set the labels from `train`; return counts and notes for a set."""
 
     @abstractmethod
     def target(self, record: Record) -> np.ndarray:
-        """Return what the outputs of a record are trained towards."""
+        """Return the training target for a record's outputs."""
 
     def count_labels(self, name: str, labels: Counter[str],
                      records: int) -> tuple[JsonObject, list[str]]:
-        """Count labels, those of `train` become the task's; and note those that it lacks."""
+        """Count labels. Set the task's labels from `train`, and note labels that are not in it."""
         if name == TRAIN:
             self.labels = sorted(labels)
         unseen, notes = unseen_labels(labels, self.labels, f"of {records} records have the label")
         return {"labels": dict(sorted(labels.items())), "unseen_labels": unseen}, notes
 
     def encode(self, records: Sequence[Record]) -> Sequence[TextExample]:
-        """Encode texts; annotations are not read.
+        """Encode texts and ignore annotations.
 
         Raises:
-            RecordError: a record without the texts that the task needs.
+            RecordError: if a record does not have the texts that the task needs.
         """
         inputs = self._encoder.encode([self.texts(record)
                                        for record in with_keys(records, self.needed)])
@@ -139,7 +139,7 @@ class ClassificationTask(TextTask):
     dependent = ("score",)
 
     def learn(self, name: str, records: Sequence[Record]) -> tuple[JsonObject, list[str]]:
-        """Require two labels to learn, and the negative one among them."""
+        """Require two labels to learn, including the negative class if one is set."""
         labels = Counter(record["label"] for record in records)
         if len(labels) < (2 if name == TRAIN else 1):
             raise DataError(f"{setting(name)}: found {len(labels)} labels in {len(records)} "
@@ -153,12 +153,12 @@ class ClassificationTask(TextTask):
                 **counts}, notes
 
     def target(self, record: Record) -> np.ndarray:
-        """Return the id of the label; IGNORED where the training set lacks it."""
+        """Return the id of the label; IGNORED if the label is not in the training set."""
         known = record["label"] in self.labels
         return np.array(self.labels.index(record["label"]) if known else IGNORED)
 
     def predict(self, example: TextExample, outputs: Outputs) -> JsonObject:
-        """Make the likeliest `label`, its probability as `score`, and all `probabilities`."""
+        """Return the most probable `label`, its probability as `score`, and all `probabilities`."""
         [log_probabilities] = outputs
         rounded = {label: round(math.exp(value), _DIGITS) for label, value
                    in zip(self.labels, log_probabilities, strict=True)}
@@ -166,7 +166,7 @@ class ClassificationTask(TextTask):
         return {"label": label, "score": rounded[label], "probabilities": rounded}
 
     def score(self, examples: Sequence[TextExample], outputs: Sequence[Outputs]) -> Evaluation:
-        """Score labels, and the mean cross-entropy of those that the training set has."""
+        """Score labels, and average the cross-entropy of labels that are in the training set."""
         scores, by_label = measure(
             "classification", [example.record for example in examples],
             [self.predict(*pair) for pair in zip(examples, outputs, strict=True)],
@@ -179,13 +179,13 @@ class ClassificationTask(TextTask):
 
 
 class NliTask(ClassificationTask):
-    """Natural language inference: what a premise, `text`, says of a hypothesis, `text_pair`."""
+    """Natural language inference: how a premise, `text`, relates to a hypothesis, `text_pair`."""
 
     needed = _PAIR
 
 
 class YesNoTask(ClassificationTask):
-    """Classification of a question beside its text: yes or no (BioASQ), or maybe too (PubMedQA).
+    """Classification of a question about a text as yes or no (BioASQ), or also maybe (PubMedQA).
 
     Source: Jin et al. 2019, section 4; Gu et al. 2021, section 4.6 (BLURB).
     """
@@ -193,15 +193,15 @@ class YesNoTask(ClassificationTask):
     needed = QUESTION
 
     def texts(self, record: Record) -> tuple[str, str | None]:
-        """Name the question of a record and its text."""
+        """Return the question of a record and its text."""
         return record["question"], full_text(record) or None
 
 
 class MultilabelTask(TextTask):
-    """Classification with labels that do not exclude each other: each is a yes or a no.
+    """Classification with labels that do not exclude each other; each label is predicted or not.
 
-    The loss is a mean over texts and labels; outputs are logits. Scores are of documents, which
-    have the labels of all their sentences, as BLURB and BLUE score HoC, and of records.
+    The loss is a mean over texts and labels; outputs are logits. Scores are computed over records
+    and over documents, which have the labels of all their sentences, as BLURB and BLUE score HoC.
     """
 
     config: MultilabelConfig
@@ -212,7 +212,7 @@ class MultilabelTask(TextTask):
     metrics = ("micro_f1", "macro_f1", "example_f1", "record_micro_f1", "record_macro_f1")
 
     def learn(self, name: str, records: Sequence[Record]) -> tuple[JsonObject, list[str]]:
-        """Require some label."""
+        """Require at least one label."""
         labels = Counter(label for record in records for label in {*record["labels"]})
         if not labels:
             raise DataError(f"{setting(name)}: found no labels in {len(records)} records, expected "
@@ -232,7 +232,7 @@ class MultilabelTask(TextTask):
         return binary_cross_entropy_with_logits(logits.float(), labels, reduction="sum")
 
     def predict(self, example: TextExample, outputs: Outputs) -> JsonObject:
-        """Make the `labels` whose probability reaches the threshold, and all `probabilities`."""
+        """Return the `labels` whose probability reaches the threshold, and all `probabilities`."""
         [logits] = outputs
         probabilities = _sigmoid(logits)
         return {"labels": self._likely(probabilities, self.config.threshold),
@@ -243,7 +243,7 @@ class MultilabelTask(TextTask):
         return [self.labels[number] for number in np.flatnonzero(probabilities >= threshold)]
 
     def score(self, examples: Sequence[TextExample], outputs: Sequence[Outputs]) -> Evaluation:
-        """Score labels of documents and records, and the mean loss, and choose a threshold."""
+        """Score labels of documents and records, average the loss, and choose a threshold."""
         logits = np.stack([output for [output] in outputs]).astype(float)
         probabilities = _sigmoid(logits)
 
@@ -271,9 +271,9 @@ def _sigmoid(logits: np.ndarray) -> np.ndarray:
 class SimilarityTask(TextTask):
     """Regression of a pair's score, such as BIOSSES' 0 to 4; the loss is the mean square error.
 
-    In training, gold scores are standardised by the mean and the deviation of the training set, so
-    that neither the learning rate nor the loss depends on their scale; the model that is written
-    predicts in the scale of the gold scores.
+    Gold scores are standardized in training with the training set's mean and standard deviation,
+    so the learning rate and the loss do not depend on their scale. The written model predicts on
+    the scale of the gold scores.
     """
 
     problem_type = "regression"
@@ -288,7 +288,7 @@ class SimilarityTask(TextTask):
         self._mean, self._deviation = 0.0, 1.0
 
     def learn(self, name: str, records: Sequence[Record]) -> tuple[JsonObject, list[str]]:
-        """Require two different scores, and take the mean and the deviation of `train`."""
+        """Require two different scores; set the mean and the standard deviation from `train`."""
         scores = np.array([record["score"] for record in records], dtype=float)
         if len(np.unique(scores)) < 2:
             raise DataError(f"{setting(name)}: found {len(np.unique(scores))} different scores in "
@@ -302,11 +302,11 @@ class SimilarityTask(TextTask):
                            for key, value in described.items()}}, []
 
     def target(self, record: Record) -> np.ndarray:
-        """Return the standardised score, (1,) float32."""
+        """Return the standardized score, (1,) float32."""
         return np.array([(record["score"] - self._mean) / self._deviation], dtype=np.float32)
 
     def trained_head(self) -> nn.Module | None:
-        """Load the output layer of a model that is trained further, for standardised scores."""
+        """Load the output layer of a trained model, and adapt it to standardized scores."""
         layer = cast("nn.Linear | None", super().trained_head())
         if layer is not None:
             layer.weight.data.div_(self._deviation)
@@ -314,17 +314,17 @@ class SimilarityTask(TextTask):
         return layer
 
     def finish(self, model: PreTrainedModel) -> PreTrainedModel:
-        """Bring outputs into the scale of the gold scores, by the output layer's weights."""
+        """Change the output layer's weights so that outputs have the scale of the gold scores."""
         _, layer = output_layer(model, 1, self.checkpoint.path)
         layer.weight.data.mul_(self._deviation)
         layer.bias.data.mul_(self._deviation).add_(self._mean)
         return model
 
     def accept_labels(self, labels: Sequence[str]) -> None:
-        """Take the name of the only output.
+        """Set the label of the only output.
 
         Raises:
-            CheckpointError: several labels.
+            CheckpointError: if there are several labels.
         """
         if len(labels) != 1:
             raise CheckpointError(f"{self.checkpoint.path}: found {len(labels)} labels, expected "
@@ -332,16 +332,16 @@ class SimilarityTask(TextTask):
         super().accept_labels(labels)
 
     def loss(self, model: PreTrainedModel, logits: Tensor, labels: Tensor) -> Tensor:
-        """Sum the squares of errors of standardised scores."""
+        """Sum the squared errors of standardized scores."""
         return mse_loss(logits.float(), labels, reduction="sum")
 
     def predict(self, example: TextExample, outputs: Outputs) -> JsonObject:
-        """Make the `score`."""
+        """Return the `score`."""
         [[score]] = outputs
         return {"score": round(float(score), _SCORE_DIGITS)}
 
     def score(self, examples: Sequence[TextExample], outputs: Sequence[Outputs]) -> Evaluation:
-        """Correlate predictions with gold scores; 0 where all predictions are equal."""
+        """Correlate predictions with gold scores; 0 if all predictions are equal."""
         predicted = np.array([score for [[score]] in outputs], dtype=float)
         targets = self.collate_labels([example.inputs[0] for example in examples], {})[:, 0]
         found, _ = measure("similarity", [example.record for example in examples],

@@ -1,4 +1,4 @@
-"""Pairs of entities as inputs: dummified, marked or as they are, in a text cut around both."""
+"""Pairs of entities as inputs: replaced, marked or unchanged, in a text cut around both."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _FIRST = np.zeros(1, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairInput(ModelInput):
-    """A text about two entities, ready for a model, special tokens included.
+    """A text with two entities, prepared for a model, including special tokens.
 
     Args:
-        mentions: tokens of the head and of the tail whose states are pooled, by index; the first
-            token of the input where a mention has none.
+        mentions: indices of the tokens of head and tail whose states are pooled; the first token
+            of the input for a mention without tokens.
     """
 
     mentions: tuple[np.ndarray, np.ndarray]
@@ -37,12 +37,12 @@ class PairInput(ModelInput):
 
 @dataclass(frozen=True)
 class MarkedText:
-    """A text in which two entities are told apart.
+    """A text in which two entities can be distinguished.
 
     Args:
-        text: with placeholders or markers.
+        text: the text with placeholders or markers.
         pooled: span of each entity's pooled part: its words, placeholder or start marker.
-        kept: span of each entity with its markers; long texts are cut around them.
+        kept: span of each entity with its markers; long texts are cut around these spans.
     """
 
     text: str
@@ -53,12 +53,12 @@ class MarkedText:
 def mark(text: str, candidate: Candidate, config: RelationsConfig) -> MarkedText:
     """Mark a candidate's entities in the part of a text that is read.
 
-    Source: Gu et al. 2021, section 6.5 and table 12; one placeholder replaces both entities where
-    they overlap, as `@CHEM-GENE$` in BLUE's and BLURB's files (Peng et al. 2019).
+    Source: Gu et al. 2021, section 6.5 and table 12. One placeholder replaces both entities if
+    they overlap, such as `@CHEM-GENE$` in the files of BLUE and BLURB (Peng et al. 2019).
 
     Args:
-        text: of the record.
-        candidate: its entities, and the part.
+        text: text of the record.
+        candidate: the entities, and the part of the text.
         config: encoding of entities, placeholders and markers.
     """
     spans = [(entity["start"] - candidate.start, entity["end"] - candidate.start)
@@ -81,7 +81,7 @@ def names_in_text(candidate: Candidate, config: RelationsConfig) -> list[str]:
 
 
 def _edit(text: str, edits: Iterable[tuple[int, int, str]]) -> tuple[str, list[Span]]:
-    """Replace spans of a text, in order; return it, and the spans of what is new."""
+    """Replace spans of a text, in order; return the text and the spans of the replacements."""
     made, before, found = "", 0, []
     for start, end, new in edits:
         made += text[before:start]
@@ -102,7 +102,7 @@ def _dummify(text: str, spans: Sequence[Span], names: Sequence[str]) -> MarkedTe
 
 
 def _insert_markers(text: str, spans: Sequence[Span], config: RelationsConfig) -> MarkedText:
-    """Insert markers; of entities that share a border, the longer one's are outside."""
+    """Insert markers; if entities share a boundary, the markers of the longer one are outside."""
     markers = config.markers.split()
     marks = sorted([*((start, True, -end, number) for number, (start, end) in enumerate(spans)),
                     *((end, False, -start, -number) for number, (start, end) in enumerate(spans))])
@@ -120,12 +120,12 @@ def _insert_markers(text: str, spans: Sequence[Span], config: RelationsConfig) -
 
 def encode_pairs(tokenizer: PreTrainedTokenizerBase, texts: Sequence[MarkedText],
                  max_length: int) -> Iterator[PairInput]:
-    """Encode marked texts, in order, each cut around its entities.
+    """Encode marked texts in order, each cut around its entities.
 
     Args:
-        tokenizer: of the model.
-        texts: to encode.
-        max_length: most tokens of an input, its two special tokens included.
+        tokenizer: tokenizer of the model.
+        texts: texts to encode.
+        max_length: maximum number of tokens of an input, including its two special tokens.
     """
     encodings = encode_texts(tokenizer, (marked.text for marked in texts))
     for marked, encoding in zip(texts, encodings, strict=True):
@@ -152,14 +152,14 @@ def tokens_of(offsets: np.ndarray, span: Span) -> np.ndarray:
 
 
 def keep_around(length: int, mentions: Sequence[np.ndarray], size: int) -> np.ndarray:
-    """Choose the tokens of a text that is too long: those nearest to its mentions, in order.
+    """Choose the tokens of a long text that are nearest to its mentions, in order.
 
-    What is between the mentions stays if there is room for all of it.
+    Text between the mentions is kept if there is room for all of it.
 
     Args:
-        length: of the text in tokens.
-        mentions: tokens of each, by index; of a long one, the first tokens are sure to stay.
-        size: most tokens to keep.
+        length: length of the text in tokens.
+        mentions: token indices of each mention; the first tokens of a long mention are always kept.
+        size: maximum number of tokens to keep.
 
     Returns:
         (tokens,) indices in ascending order.
@@ -184,8 +184,8 @@ class Candidate:
     Args:
         head: entity.
         tail: entity.
-        start: of the part of the text that a model reads.
-        end: of that part.
+        start: start of the part of the text that a model reads.
+        end: end of that part.
     """
 
     head: Entity
@@ -201,20 +201,20 @@ class Candidate:
 
 def find_candidates(record: Record, entities: Sequence[Entity],
                     config: RelationsConfig) -> list[Candidate]:
-    """List the pairs of a record's entities in the order of the text.
+    """List the pairs of a record's entities in text order.
 
     Args:
-        record: its text and, to find sentences, its language are read.
-        entities: of the record, or predicted ones.
-        config: types of heads and tails, direction, and how far apart they may be.
+        record: record whose text and, to find sentences, language are used.
+        entities: entities of the record, or predicted ones.
+        config: types of heads and tails, direction, and maximum distance.
 
     Raises:
-        RecordError: an entity without id, or no language to find sentences by.
+        RecordError: if an entity has no id, or sentences are needed and the record has no language.
     """
     for number, entity in enumerate(entities):
         if "id" not in entity:
             raise RecordError(record.place, f"key 'entities[{number}].id' is missing; expected the "
-                              "name that relations call it by", record)
+                              "name that relations use for it", record)
     ordered = sorted(entities, key=lambda entity: (entity["start"], entity["end"]))
     return [Candidate(head, tail, start, end)
             for start, end in _scopes(record, ordered, config)
@@ -224,7 +224,7 @@ def find_candidates(record: Record, entities: Sequence[Entity],
 
 
 def _directions(one: Entity, other: Entity, config: RelationsConfig) -> list[tuple[Entity, Entity]]:
-    """Orient a pair of entities in the ways that their types allow; once unless directed."""
+    """Return the directions of a pair that its types allow; only the first unless directed."""
     heads, tails = split_names(config.head_types), split_names(config.tail_types)
     fitting = [(head, tail) for head, tail in ((one, other), (other, one))
                if (not heads or head["type"] in heads) and (not tails or tail["type"] in tails)]
@@ -233,14 +233,14 @@ def _directions(one: Entity, other: Entity, config: RelationsConfig) -> list[tup
 
 def _scopes(record: Record, ordered: Sequence[Entity],
             config: RelationsConfig) -> Iterator[tuple[int, int]]:
-    """Yield the parts of the text whose entities are paired; no entity crosses their borders."""
+    """Yield the parts of the text within which entities are paired; no entity is split."""
     if config.within == "record":
         yield 0, len(record["text"])
         return
     if not record.get("lang"):
-        raise RecordError(record.place, "found no language, expected the key 'lang' to split "
-                          f"sentences by, for {setting('within')} sentence; import's --lang "
-                          "sets it", record)
+        raise RecordError(record.place, "found no language, expected the key 'lang' to find "
+                          f"sentences for {setting('within')} sentence; set it with import "
+                          "--lang", record)
     starts = [start for start, _ in sentence_spans(record["text"], record["lang"])]
     for entity in ordered:
         starts = [start for start in starts if not entity["start"] < start < entity["end"]]
@@ -252,17 +252,17 @@ def label_candidates(candidates: Sequence[Candidate], relations: Iterable[Mappin
                      config: RelationsConfig) -> tuple[list[str], list[str]]:
     """Label candidates by a record's relations.
 
-    A pair with relations of several types has the first one's label; the model chooses one label a
-    pair, so the others are missed. Pairs whose relations are all of other types than those that
-    are learned are unrelated.
+    A pair with relations of several types gets the first one's label, and the others are missed,
+    because the model predicts one label per pair. A pair counts as unrelated if all its relations
+    have types that are not learned.
 
     Args:
-        candidates: of the record.
-        relations: of the record.
+        candidates: candidates of the record.
+        relations: relations of the record.
         config: types that count, and direction.
 
     Returns:
-        label of each candidate, and types of the relations that no candidate's label expresses.
+        label of each candidate, and types of the relations that no candidate's label represents.
     """
     wanted, negative = split_names(config.types), config.no_relation_label
     kinds: dict[Ends, list[str]] = {}
@@ -278,5 +278,5 @@ def label_candidates(candidates: Sequence[Candidate], relations: Iterable[Mappin
 
 
 def _key(ends: Ends, config: RelationsConfig) -> Ends:
-    """Name a pair, whichever entity comes first unless relations are directed."""
+    """Return the key of a pair; it does not depend on the order unless relations are directed."""
     return ends if config.directed or ends[0] <= ends[1] else (ends[1], ends[0])

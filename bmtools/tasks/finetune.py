@@ -1,4 +1,4 @@
-"""Fine-tuning: several seeds, each stopped early, the best one kept; of one set or of its folds."""
+"""Fine-tuning with several seeds and early stopping, on one data set or on its folds."""
 
 from __future__ import annotations
 
@@ -75,34 +75,34 @@ def finetune(task: str, model: str | PathLike[str], train: RecordSource, dev: Re
     """Fine-tune a checkpoint on a task with several seeds and write the best one.
 
     Args:
-        task: ner, classification or another name of the registry.
+        task: ner, classification or another name in the registry.
         model: checkpoint to start from; it is not changed.
         train: records or dictionaries to learn from, or a file of them; or a directory of folds
             that `bmtools split` wrote.
-        dev: records that choose the epoch and the seed; None with folds.
+        dev: records used to select the epoch and the seed; None with folds.
         output: directory to write.
-        test: records to score each seed by; they choose nothing.
+        test: records to score each seed on; not used to select a model.
         reject: receives bad records; by default the first one raises.
         overwrite: replace the content of the output directory.
         resume: continue an unfinished run, if there is one; finished seeds are kept.
         report: receives a dictionary for each set, epoch and seed, as the command prints them,
-            and `{"note": ...}` about data that cannot be used or expressed fully.
-        settings: of the task, `FinetuneConfig`, `OptimizationConfig`, `LearningRateConfig`,
-            `RegularizationConfig` or `FreezeConfig`, by name, such as `seeds=1, max_length=128`.
+            and `{"note": ...}` about data that the task cannot use or represent completely.
+        settings: fields of the task's settings, `FinetuneConfig`, `OptimizationConfig`,
+            `LearningRateConfig`, `RegularizationConfig` or `FreezeConfig`, such as `seeds=1`.
 
     Returns:
-        `checkpoint`, `model`, `best_seed`, `seeds` (their number), for each metric of the task
-        `dev_METRIC` and, with a test set, `test_METRIC` (each `mean`, `median`, sample
-        `deviation` over seeds, None for one seed, and the mean's 95 % `interval` by Student's t),
-        the chosen values of a `grid`, and `wall_seconds`. Scores of each seed, by type or label
-        too, are in the directory's `seeds.jsonl`. Of folds, whose models are the directories
-        `fold-0` and so on, `folds` is their number, `seeds` that of each, and means, medians and
-        deviations are over folds, whose own are in `folds.jsonl`. `diverged` is the number of runs
-        that did, if any.
+        `checkpoint`, `model`, `best_seed`, `seeds` (their number), the chosen values of a `grid`,
+        `wall_seconds`, and for each metric of the task `dev_METRIC` and, with a test set,
+        `test_METRIC`. Each metric has `mean`, `median` and sample `deviation` over seeds (None for
+        one seed), and the mean's 95 % `interval` by Student's t. Scores of each seed, also by type
+        or label, are in the directory's `seeds.jsonl`. With folds, the models are the directories
+        `fold-0` and so on, `folds` is the number of folds, `seeds` is the number of seeds per
+        fold, means, medians and deviations are over folds, and the scores of each fold are in
+        `folds.jsonl`. `diverged` is the number of runs that diverged, if any.
 
     Raises:
-        ValueError: a setting that none of them has, or a value of another type or out of range.
-        BmtoolsError: data, checkpoint or directory that cannot be used.
+        ValueError: if a setting is unknown, or a value is out of range or has a wrong type.
+        BmtoolsError: if data, checkpoint or directory cannot be used.
     """
     load_task(task)
     kinds: dict[str, Any] = {"config": TASKS[task][1], **PLAN_PARTS}
@@ -126,15 +126,15 @@ def run_finetuning(plan: FinetunePlan, sources: Mapping[str, RecordSource], repo
 
     Args:
         plan: task, checkpoints and settings.
-        sources: of `train`, `dev` and perhaps `test`, in this order, or of `train` alone with
-            folds; files, records, or a directory of folds.
+        sources: `train`, `dev` and, if given, `test`, in this order; or only `train` with folds;
+            files, records, or a directory of folds.
         report: receives a line for each set, evaluation, seed, fold and combination of a grid.
-        reject: receives bad records, and those that the task cannot use.
+        reject: receives bad records, and records that the task cannot use.
 
     Raises:
-        ValueError: sets or settings that contradict each other.
-        DataError: a set that the model cannot learn from or be scored by.
-        BmtoolsError: sharded weights, or runs that all diverge.
+        ValueError: if sets or settings contradict each other.
+        DataError: if the model cannot learn from a set or be scored on it.
+        BmtoolsError: if weights are sharded, or all runs diverge.
     """
     if not is_main_process():
         report = lambda line: None  # noqa: E731
@@ -159,8 +159,8 @@ def _run_folds(plan: FinetunePlan, directory: Path, report: Reporter, reject: Re
                unfinished: Unfinished) -> Report:
     """Fine-tune on each fold and write its best model, as `fold-0` and so on.
 
-    Where the first fold has no `test`, it chooses epochs and the settings of a grid for the others,
-    which have no `dev`; no model of it is written. Lines have the number of their `fold`, and a
+    If the first fold has no `test`, it selects epochs and grid settings for the other folds, which
+    have no `dev`, and its model is not written. Lines contain the number of their `fold`, and each
     note is reported once.
     """
     folds = read_folds(directory, plan.finetuning.dev_fold, reject)
@@ -207,7 +207,7 @@ def _write(runs: Runs, sources: Sources, unfinished: Unfinished) -> Report:
     """Write the best model, its manifest with the resolved settings, and the seeds' lines.
 
     Returns:
-        the summary: of each metric mean, median, sample deviation and interval over seeds.
+        the summary: mean, median, sample deviation and interval over seeds for each metric.
     """
     plan, task, best = runs.plan, runs.task, runs.best
     summary: Report = {"best_seed": best.seed, "seeds": len(runs.lines),
@@ -229,14 +229,14 @@ def _write(runs: Runs, sources: Sources, unfinished: Unfinished) -> Report:
 
 
 def _write_grid(directory: Path, values: Mapping[str, object]) -> None:
-    """Write the settings that a grid chose, if there are any, as a file for `--config`."""
-    if values:  # JSON's values are TOML's
+    """Write the settings that a grid selected, if any, as a file for `--config`."""
+    if values:  # these JSON values are also valid TOML
         (directory / GRID).write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value
                                               in values.items()), encoding="utf-8")
 
 
 def _manifest(runs: Runs, sources: Sources, summary: Report, began: float) -> Manifest:
-    """Describe runs on some sets."""
+    """Describe the runs in a manifest."""
     plan, best = runs.plan, runs.best
     readers = {name: source for name, source in sources.items()
                if isinstance(source, RecordReader)}
@@ -255,10 +255,10 @@ def _manifest(runs: Runs, sources: Sources, summary: Report, began: float) -> Ma
 
 
 def _summarize_folds(lines: list[Report]) -> Report:
-    """Summarize scores over folds, each a mean over seeds.
+    """Summarize scores over folds; the score of a fold is a mean over seeds.
 
-    There is no interval: the folds' training sets overlap, so that their scores depend on each
-    other and Student's t would be too narrow (Nadeau and Bengio 2003).
+    There is no interval, because the folds' training sets overlap. Their scores are therefore
+    dependent, and Student's t would give a too narrow interval (Nadeau and Bengio 2003).
     """
     return {"folds": len(lines), "seeds": max(line["seeds"] for line in lines),
             **_given(diverged=sum(line.get("diverged", 0) for line in lines)),
@@ -268,20 +268,21 @@ def _summarize_folds(lines: list[Report]) -> Report:
 
 def read_folds(directory: Path, dev_fold: int | None,
                reject: Reject) -> dict[int, dict[str, RecordReader]]:
-    """Find the files of folds, by number; the one that chooses for the others comes first.
+    """Find the files of folds, by number; the fold that selects for the others comes first.
 
     Args:
-        directory: of `fold-0` and so on, each with `train.jsonl`, `test.jsonl` and, if it
-            chooses for itself, `dev.jsonl`.
-        dev_fold: number of the fold that chooses; then the dev part of each belongs to its
-            training set, and its test part is the dev set of all.
+        directory: contains `fold-0` and so on, each with `train.jsonl`, `test.jsonl` and, unless
+            another fold selects for it, `dev.jsonl`.
+        dev_fold: number of the fold that selects. Each fold's dev part is then added to its
+            training set, and the test part of this fold is the development set of all folds.
         reject: receives bad records.
 
     Returns:
-        records of `train`, `dev` and `test` of each, in this order; `dev` or `test` may lack.
+        records of `train`, `dev` and `test` of each fold, in this order; `dev` or `test` may be
+        missing.
 
     Raises:
-        DataError: no such folds.
+        DataError: if there are no such folds.
     """
     numbers = sorted(int(path.name.removeprefix("fold-")) for path in directory.glob("fold-*")
                      if path.name.removeprefix("fold-").isdecimal())
@@ -302,8 +303,8 @@ def read_folds(directory: Path, dev_fold: int | None,
             part = DEV if number == dev_fold else TEST
             files = {TRAIN: files[TRAIN] + files.get(DEV, []), part: files[TEST]}
         elif DEV not in files:
-            raise DataError(f"{paths[TRAIN].parent}: found no dev.jsonl, expected one that chooses "
-                            f"the epoch, or {setting('dev_fold')}")
+            raise DataError(f"{paths[TRAIN].parent}: found no dev.jsonl to select the epoch; "
+                            f"add it, or use {setting('dev_fold')}")
         folds[number] = {name: RecordReader(own, reject) for name, own in files.items()}
     return folds
 
@@ -313,14 +314,14 @@ class Runs:
     """The runs of one combination of settings.
 
     Args:
-        plan: with these settings.
-        task: whose sets were read.
+        plan: plan with these settings.
+        task: task whose sets were read.
         values: settings of the grid.
         best: the best evaluation of all seeds.
-        tokens: ids of those whose embeddings were trained; None for all.
-        lines: of each seed that did not diverge.
-        stops: where each of them was best.
-        diverged: number of the others.
+        tokens: ids of the tokens whose embeddings were trained; None for all.
+        lines: lines of the seeds that did not diverge.
+        stops: point at which each of these seeds was best.
+        diverged: number of seeds that diverged.
     """
 
     plan: FinetunePlan
@@ -334,12 +335,12 @@ class Runs:
 
     @property
     def dev_scores(self) -> list[float]:
-        """Scores that choose, of each seed; none where another fold chose."""
+        """Each seed's score used for selection; empty if another fold selected."""
         return [line[DEV][self.task.metric] for line in self.lines if DEV in line]
 
     @property
     def rank(self) -> tuple[int, float]:
-        """The highest is best: seeds that diverge count before the mean of the others."""
+        """Rank, higher is better: fewer diverged seeds, then a higher mean of the others."""
         return -self.diverged, statistics.fmean(self.dev_scores or [0.0])
 
 
@@ -347,16 +348,16 @@ def train_runs(plan: FinetunePlan, sources: Sources, report: Reporter, reject: R
                unfinished: Unfinished, stops: Mapping[int, Stop] | None = None) -> Runs:
     """Train with each seed and each combination of a grid.
 
-    Memory holds the weights in training alone; those of the encoder and the best ones are in files
-    beside the output.
+    Weights are in memory only during training. The encoder's weights and the best ones are in
+    files next to the output.
 
     Args:
         plan: task, checkpoints and settings.
-        sources: records of `train`, `dev` and perhaps `test`, in this order; or without `dev`.
+        sources: `train`, `dev` and, if given, `test`, in this order; or without `dev`.
         report: receives a line for each set, evaluation, seed and combination.
         reject: receives records that the task cannot use.
-        unfinished: what is done of the runs.
-        stops: where the run of each seed stops, instead of by `dev`.
+        unfinished: finished work of the runs.
+        stops: point at which each seed's run stops; by default `dev` determines it.
 
     Returns:
         the runs of the best combination.
@@ -378,7 +379,7 @@ def train_runs(plan: FinetunePlan, sources: Sources, report: Reporter, reject: R
         report({"note": note})
     plan = replace(plan, optimization=optimization)
     unfinished.require(plan, splits)
-    # The encoder's weights, those of a seed's best evaluation, and a state with the optimizer's.
+    # The encoder's weights, a seed's best weights, and a training state with the optimizer.
     check_room(plan.output, task.checkpoint.model, copies=5)
     task.checkpoint = offload(task.checkpoint, plan.output)
     chosen = _best_runs(grid_plans(plan), task, splits, stops, report, unfinished)
@@ -394,7 +395,7 @@ def _best_runs(plans: Iterable[tuple[Mapping[str, object], FinetunePlan]], task:
     """Train with each combination of settings, report on each, and return the best runs.
 
     Raises:
-        DivergedError: all runs diverged.
+        DivergedError: if all runs diverged.
     """
     chosen: Runs | None = None
     for values, plan in plans:
@@ -414,7 +415,7 @@ def _best_runs(plans: Iterable[tuple[Mapping[str, object], FinetunePlan]], task:
 
 
 def _better(first: _Ranked | None, second: _Ranked) -> _Ranked:
-    """Return the better of two, and give up the weights of the other."""
+    """Return the better of two, and discard the weights of the other."""
     if first is None:
         return second
     better, other = (second, first) if second.rank > first.rank else (first, second)
@@ -423,10 +424,10 @@ def _better(first: _Ranked | None, second: _Ranked) -> _Ranked:
 
 
 def _shortened(runs: Runs) -> Iterator[tuple[Mapping[str, object], FinetunePlan]]:
-    """Yield the plan whose learning rate decays to its end in the epoch that was best in the runs.
+    """Yield a plan whose learning rate decays completely by the epoch that was best in the runs.
 
-    Source: Goodfellow et al. 2016 (Deep Learning), algorithm 7.2: early stopping determines how
-    long to train, then training starts again for so long.
+    Source: Goodfellow et al. 2016 (Deep Learning), algorithm 7.2: early stopping determines the
+    length of training, then training starts again with this length.
     """
     settings = runs.plan.finetuning
     epochs = math.ceil(statistics.median(at["epoch"] for at, _ in runs.stops.values()))
@@ -463,7 +464,7 @@ def _run_seeds(plan: FinetunePlan, task: AnyTask, splits: Mapping[str, AnySplit]
     """Train with each seed, and report each evaluation and seed.
 
     Raises:
-        DivergedError: every seed diverged.
+        DivergedError: if every seed diverged.
     """
     seeds = list(stops) if stops else plan.finetuning.seed_numbers(plan.optimization.seed)
     task = copy(task)
@@ -476,7 +477,7 @@ def _run_seeds(plan: FinetunePlan, task: AnyTask, splits: Mapping[str, AnySplit]
         key = json.dumps([unfinished.part, values, seed])
         run = unfinished.progress.finished.get(key)
         if run is None:
-            # A new one, since the loss scale of fp16 would go on from seed to seed.
+            # Make a new one, because the loss scale of fp16 would carry over to the next seed.
             accelerator = make_accelerator(plan.optimization)
             seed_run = SeedRun(plan, task, splits, seed, accelerator, tokens,
                                stops[seed] if stops else None)
@@ -486,7 +487,7 @@ def _run_seeds(plan: FinetunePlan, task: AnyTask, splits: Mapping[str, AnySplit]
             except DivergedError as diverged:
                 run = Run({"seed": seed, "diverged": str(diverged)})
             finally:
-                del seed_run  # before there is another model
+                del seed_run  # free memory before the next model is made
                 accelerator.free_memory()
             unfinished.finish(key, run)
         if run.best is None:
@@ -510,12 +511,12 @@ def _given(**values: object) -> Report:
 
 
 def summarize(values: Sequence[float], metric: str = "", interval: bool = True) -> Report:
-    """Compute mean, median, sample deviation and t interval over runs; one has no last two.
+    """Compute mean, median, sample deviation and t interval over runs; one run has no last two.
 
     Args:
-        values: a score of each.
-        metric: its name; the interval stays in its range.
-        interval: whether the runs are independent of each other, as those of folds are not.
+        values: the score of each run.
+        metric: name of the score; its range limits the interval.
+        interval: whether the runs are independent of each other, unlike folds.
     """
     bounds = t_interval(values, _CONFIDENCE, metric) if interval else None
     return {"mean": round(statistics.fmean(values), _DIGITS),

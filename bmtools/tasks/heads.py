@@ -1,4 +1,4 @@
-"""Pretrained encoders under new heads: linear, hidden layers, an LSTM, random fields, pairs."""
+"""Pretrained encoders with new heads: linear and hidden layers, LSTMs, CRFs and pair pooling."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ StateIndex = tuple[Tensor | slice, Tensor | slice]
 
 
 class Head(nn.Module):
-    """A module in place of a model's output layer; it gets what that layer would.
+    """A module that replaces a model's output layer and gets the same inputs.
 
-    A subclass is made of the width of its inputs and the number of labels, and draws its weights
-    as torch does.
+    Subclasses take the width of the inputs and the number of labels, and initialize weights like
+    torch.
 
     Attributes:
-        attention_mask: of the batch that the model is reading, (batch, tokens).
-        mentions: of that batch, (batch, 2, tokens) bool, True on the tokens of head and tail; None
+        attention_mask: attention mask of the current batch, (batch, tokens).
+        mentions: (batch, 2, tokens) bool, True on the tokens of head and tail in that batch; None
             without pooling of mentions.
     """
 
@@ -56,22 +56,22 @@ class Head(nn.Module):
         return args, inputs
 
     def replace_layer(self, model: nn.Module, name: str) -> None:
-        """Take the place of a model's layer."""
+        """Replace a model's layer by this module."""
         model.set_submodule(name, self)
         model.register_forward_pre_hook(self._before_model, with_kwargs=True)
 
 
 class LastLayer:
-    """The last layer of an encoder, which need not compute the states that no head reads.
+    """The last layer of an encoder, limited to the states that the head reads.
 
-    In training, all that follows its attention can be limited to some states: most of its
-    products. Only layers built as BERT's are limited.
+    In training, all operations after its attention can be limited to some states, which saves most
+    of its matrix products. Only layers with BERT's structure are limited.
 
     Attributes:
-        index: rows and positions of the states to return, (batch, tokens) before; None for all.
+        index: rows and positions of the states to return, out of (batch, tokens); None for all.
 
     Args:
-        model: with the encoder.
+        model: model that contains the encoder.
     """
 
     index: StateIndex | None = None
@@ -93,21 +93,21 @@ MakeHead = Callable[[int, int], Head]
 
 
 def load_encoder(directory: Path, model_class: str) -> Checkpoint:
-    """Load a checkpoint in float32 under a head that has no labels yet.
+    """Load a checkpoint in float32 with a head that has no labels yet.
 
-    The checkpoint may be a masked language model, a bare encoder or a classifier. What it lacks of
-    the layers below the output layer, such as BERT's pooler, is new.
+    The checkpoint may be a masked language model, a bare encoder or a classifier. Missing layers
+    below the output layer, such as BERT's pooler, are newly initialized.
 
     Args:
         directory: the checkpoint.
         model_class: transformers' auto class, such as AutoModelForTokenClassification.
 
     Raises:
-        CheckpointError: no such directory, no weights that can be read safely, weights of the
-            encoder missing, a tokenizer that does not belong to it, or a head without a linear
-            output layer.
+        CheckpointError: if the directory does not exist, weights are missing or cannot be read
+            safely, the tokenizer does not match the model, or the head has no linear output
+            layer.
     """
-    torch.manual_seed(0)  # weights that are new are drawn once more for each seed
+    torch.manual_seed(0)  # new weights are initialized again for each seed
     checkpoint = load_checkpoint(directory, model_class=model_class, new_head=True,
                                  id2label={0: "O"}, label2id={"O": 0})
     output_layer(checkpoint.model, 1, directory)
@@ -115,23 +115,23 @@ def load_encoder(directory: Path, model_class: str) -> Checkpoint:
 
 
 def module_of(model: nn.Module, kind: type[ModuleT]) -> ModuleT:
-    """Return the one module of a kind, such as a model's head."""
+    """Return the model's only module of a class, such as its head."""
     return next(module for module in model.modules() if isinstance(module, kind))
 
 
 def with_new_head(encoder: Checkpoint, labels: Sequence[str], seed: int,
                   make_head: MakeHead | None = None,
                   trained_head: nn.Module | None = None) -> PreTrainedModel:
-    """Copy a model and give it an output layer for some labels; new weights come from the seed.
+    """Copy a model and give it an output layer for the labels, initialized from the seed.
 
     Source: Devlin et al. 2019, sections 4.1 and 5.3.
 
     Args:
-        encoder: loaded by `load_encoder`.
-        labels: of the outputs, by id.
-        seed: of new weights.
-        make_head: makes a `Head` in place of the linear layer.
-        trained_head: output layer to go on with.
+        encoder: checkpoint from `load_encoder`.
+        labels: labels of the outputs, by id.
+        seed: seed for new weights.
+        make_head: makes a `Head` to replace the linear layer.
+        trained_head: output layer to continue training.
     """
     model: Any = encoder.copy_model()
     name, old = output_layer(model, 1, encoder.path)
@@ -159,13 +159,13 @@ def with_new_head(encoder: Checkpoint, labels: Sequence[str], seed: int,
 
 
 def new_layer(old: nn.Linear, outputs: int, make_head: MakeHead | None) -> nn.Module:
-    """Make an output layer in place of an older one."""
+    """Make an output layer to replace an existing one."""
     return make_head(old.in_features, outputs) if make_head else \
         nn.Linear(old.in_features, outputs, bias=old.bias is not None)
 
 
 def read_weights(directory: Path, prefix: str) -> dict[str, Tensor]:
-    """Read the weights whose names have a prefix, by what follows it."""
+    """Read the weights whose names have a prefix; the prefix is removed from the names."""
     if not (directory / WEIGHTS).is_file():
         return {}
     with safe_open(directory / WEIGHTS, "pt") as weights:
@@ -174,12 +174,12 @@ def read_weights(directory: Path, prefix: str) -> dict[str, Tensor]:
 
 
 def output_layer(model: PreTrainedModel, outputs: int, path: Path) -> tuple[str, nn.Linear]:
-    """Find the linear layer of transformers' head that computes the labels, and its name.
+    """Find the linear layer in transformers' head that computes the labels, and its name.
 
     Args:
-        model: with the head.
+        model: model with the head.
         outputs: number of labels.
-        path: of the model, for a message.
+        path: path of the model, for a message.
     """
     found = [(name, module) for name, module in model.named_modules()
              if isinstance(module, nn.Linear) and module.out_features == outputs
@@ -192,17 +192,17 @@ def output_layer(model: PreTrainedModel, outputs: int, path: Path) -> tuple[str,
 
 
 def add_tokens(checkpoint: Checkpoint, tokens: Sequence[str]) -> tuple[Checkpoint, list[int]]:
-    """Give a checkpoint tokens that it lacks; its tokenizer and embeddings are changed in place.
+    """Add missing tokens to a checkpoint, changing its tokenizer and embeddings in place.
 
     Returns:
         the checkpoint with its new fingerprint, and the ids of new tokens, whose embeddings
-        `draw_embeddings` makes.
+        `draw_embeddings` initializes.
     """
     tokenizer, model = checkpoint.tokenizer, checkpoint.model
     known = tokenizer.get_vocab()
     if not (new := [token for token in tokens if token not in known]):
         return checkpoint, []
-    # Special tokens in a text are read as text, these must not be; case folding leaves them alone.
+    # Special tokens in a text are read as text, but these must not be. Case folding skips them.
     tokenizer.add_tokens([AddedToken(token, normalized=False, special=False) for token in new])
     if len(tokenizer) > model.config.vocab_size:
         model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
@@ -211,7 +211,7 @@ def add_tokens(checkpoint: Checkpoint, tokens: Sequence[str]) -> tuple[Checkpoin
 
 
 def draw_embeddings(model: PreTrainedModel, ids: Sequence[int], seed: int) -> None:
-    """Draw the embeddings of new tokens from a seed, as those of a new model."""
+    """Initialize the embeddings of new tokens from a seed, like a new model's embeddings."""
     rng = torch.Generator().manual_seed(seed)
     weight = token_embeddings(model).weight
     with torch.no_grad():
@@ -222,20 +222,20 @@ def draw_embeddings(model: PreTrainedModel, ids: Sequence[int], seed: int) -> No
 class StatesHead(Head):
     """Layers over the states of tokens: an LSTM, pooling, hidden layers and an output layer.
 
-    An LSTM reads all tokens. Without pooling each token has logits; otherwise an input has them, of
-    the pooled states. Dropout follows each hidden layer, and the last layer of an LSTM.
+    An LSTM reads all tokens. With pooling, an input has logits, computed from the pooled states;
+    otherwise each token has logits. Dropout follows each hidden layer and the LSTM's last layer.
 
     Source: Gu et al. 2021 (BLURB), sections 5.2 and 6.5, tables 10 and 12; Baldini Soares et al.
-    2019, figure 3 (e) and (f); Shin et al. 2020 (BioMegatron), tables 1 and 2. None of them states
-    how an LSTM labels a whole input: here by the last state of each direction.
+    2019, figure 3 (e) and (f); Shin et al. 2020 (BioMegatron), tables 1 and 2. They do not state
+    how an LSTM labels a whole input; here each direction's last state is used.
 
     Attributes:
-        crf: conditional random fields over the words' logits, one a type where types overlap; None
-            without any.
+        crf: conditional random fields over the words' logits, one per type if types may overlap;
+            None without CRF.
 
     Args:
-        config: of the task.
-        pooling: `pooling` of relations, or nothing.
+        config: settings of the task.
+        pooling: `pooling` of relations, or empty.
         inputs: width of the encoder's states.
         outputs: number of labels.
     """
@@ -243,7 +243,7 @@ class StatesHead(Head):
     def __init__(self, config: HeadConfig, pooling: str, inputs: int, outputs: int) -> None:
         super().__init__()
         self.pooling = pooling
-        self._dropout = config.head_dropout  # no nn.Dropout: the loop sets those to the model's
+        self._dropout = config.head_dropout  # not nn.Dropout, because the loop sets its probability
         is_lstm, layers, size = config.head == "bilstm", config.head_layers, config.head_size
         pooled = (size if is_lstm else inputs) * (2 if self.reads_mentions else 1)
         widths = [pooled, *[size] * layers * (config.head == "mlp")]
@@ -263,7 +263,7 @@ class StatesHead(Head):
 
     @property
     def reads_mentions(self) -> bool:
-        """Whether a batch has `mentions`, whose states are pooled."""
+        """Whether a batch has `mentions` whose states are pooled."""
         return self.pooling not in ("", "cls")
 
     def forward(self, states: Tensor) -> Tensor:
@@ -283,10 +283,10 @@ class StatesHead(Head):
         return functional.dropout(states, self._dropout, self.training)
 
     def _read(self, lstm: nn.LSTM, states: Tensor) -> tuple[Tensor, Tensor]:
-        """Run an LSTM over the tokens that are no padding; padding is at the end.
+        """Run an LSTM over the tokens before the padding, which is at the end.
 
         Returns:
-            states of tokens, and the last ones of both directions, (batch, width).
+            states of tokens, and the last states of both directions, (batch, width).
         """
         assert self.attention_mask is not None
         packed = pack_padded_sequence(states, self.attention_mask.sum(dim=1).cpu(),
@@ -296,7 +296,7 @@ class StatesHead(Head):
                 torch.cat([last[-2], last[-1]], dim=1))
 
     def _pool(self, states: Tensor) -> Tensor:
-        """Join the maximum or mean of both mentions' states, (batch, 2 x width)."""
+        """Concatenate the maximum or mean of each mention's states, (batch, 2 x width)."""
         assert self.mentions is not None
         mentions, states = self.mentions[..., None], states[:, None]
         pooled = (states * mentions).sum(dim=2) / mentions.sum(dim=2) \
@@ -309,9 +309,9 @@ def crf_loss(model: nn.Module, logits: Tensor, labels: Tensor) -> Tensor:
     """Sum the negative log likelihood of tags in nats.
 
     Args:
-        model: with a `StatesHead`.
+        model: model with a `StatesHead`.
         logits: (batch, tokens, groups, labels).
-        labels: (batch, tokens, groups), IGNORED where there is no word.
+        labels: (batch, tokens, groups), IGNORED at positions without a word.
     """
     labelled = (labels != IGNORED).flatten(1).any(dim=1)
     labels, logits = labels[labelled], logits[labelled]
@@ -321,16 +321,16 @@ def crf_loss(model: nn.Module, logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def crf_outputs(model: nn.Module, logits: Tensor, words: Tensor) -> Tensor:
-    """Compute marginals and the likeliest path.
+    """Compute marginals and the most probable path.
 
     Args:
-        model: with a `StatesHead`.
+        model: model with a `StatesHead`.
         logits: (batch, tokens, groups, labels).
         words: (batch, tokens), 1 at first tokens.
 
     Returns:
-        (batch, tokens, groups, labels + 1) float32: log probabilities, then the label id; 0 where
-        no word is.
+        (batch, tokens, groups, labels + 1) float32: log probabilities, then the label id; 0 at
+        positions without a word.
     """
     rows, positions, mask = pack(words.bool())
     emissions = logits[rows, positions].float()
@@ -343,13 +343,13 @@ def crf_outputs(model: nn.Module, logits: Tensor, words: Tensor) -> Tensor:
 
 
 class Crf(nn.Module):
-    """Conditional random fields over the same words, one a group of labels.
+    """Conditional random fields over the same words, one per group of labels.
 
-    Sequences are at the beginning of their rows, and each has at least one word; results of rows
-    without any mean nothing. What a scheme allows at the border of a window is learned, since
-    entities may go on there.
+    Each sequence starts at the beginning of its row and has at least one word; results for rows
+    without words are undefined. Transitions at the boundaries of a window are learned without the
+    scheme's rules, because entities may continue there.
 
-    Source: Lafferty et al. 2001; weights are drawn as pytorch-crf's.
+    Source: Lafferty et al. 2001; weights are initialized as in pytorch-crf.
 
     Args:
         groups: number of fields.
@@ -373,7 +373,7 @@ class Crf(nn.Module):
 
         Args:
             emissions: (batch, words, groups, labels) float32.
-            labels: (batch, words, groups) int64; any label beyond a sequence's end.
+            labels: (batch, words, groups) int64; any label after a sequence's end.
             mask: (batch, words) bool, True on words.
         """
         scores = self.transitions + self.penalties
@@ -390,7 +390,7 @@ class Crf(nn.Module):
     def log_marginals(self, emissions: Tensor, mask: Tensor) -> Tensor:
         """Compute the log probability of each label of each word, (batch, words, groups, labels).
 
-        Forward and backward scores of all words are in memory.
+        The forward and backward scores of all words are kept in memory.
         """
         alphas = torch.stack([*self._forward(emissions, mask, torch.logsumexp)], dim=1)
         scores = self.transitions + self.penalties
@@ -403,7 +403,7 @@ class Crf(nn.Module):
         return (alphas + torch.stack(betas[::-1], dim=1)).log_softmax(dim=-1)
 
     def viterbi(self, emissions: Tensor, mask: Tensor) -> Tensor:
-        """Find the likeliest labels, (batch, words, groups); 0 beyond a sequence's end."""
+        """Find the most probable labels, (batch, words, groups); 0 after a sequence's end."""
         pointers: list[Tensor] = []
 
         def maximum(values: Tensor, dim: int) -> Tensor:
@@ -422,7 +422,7 @@ class Crf(nn.Module):
 
     def _forward(self, emissions: Tensor, mask: Tensor,
                  reduce: Callable[..., Tensor]) -> Iterator[Tensor]:
-        """Yield the scores of all paths to each word, (batch, groups, labels), reduced."""
+        """Yield the reduced scores of all paths to each word, (batch, groups, labels)."""
         scores = self.transitions + self.penalties
         alphas = self.start + emissions[:, 0]
         yield alphas
@@ -433,14 +433,14 @@ class Crf(nn.Module):
 
 
 def pack(mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Find the marked positions of each row, moved to its beginning.
+    """Find the marked positions of each row and move them to its beginning.
 
     Args:
         mask: (batch, positions) bool.
 
     Returns:
-        (batch, 1), numbers of the rows; (batch, most marked ones of a row) int64, positions, and
-        where they are marked, bool; one column at least.
+        row numbers, (batch, 1); positions, (batch, maximum number of marked positions in a row)
+        int64; and bool, which of these are marked. There is at least one column.
     """
     counts = mask.sum(dim=1)
     width = max([1, *counts.tolist()])

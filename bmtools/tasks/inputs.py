@@ -1,4 +1,4 @@
-"""Inputs: texts and pairs, windows of words to tag, and of a question beside its text."""
+"""Inputs: texts and pairs, windows of words to tag, and windows of a question with its text."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
 
-# Thai to Lao, Myanmar, Khmer, kana, ideographs: words without spaces between them.
+# Thai to Lao, Myanmar, Khmer, kana, ideographs: scripts without spaces between words.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
                        "\uf900-\ufaff\U00020000-\U0003ffff]")
-# Full stops, marks and ellipsis, then closing brackets and quotes; then those of wide scripts.
+# Full stops, exclamation and question marks, ellipsis, then closing brackets and quotes; then wide.
 _STOP = re.compile("[.!?\u2026][])}\"'\u201d\u2019\u00bb]*$")
 _WIDE_STOP = re.compile("[\u3002\uff01\uff1f][\u300d\u300f\uff09]*$")
 _LONGEST_STOP = 4
@@ -32,12 +32,12 @@ _MARKS = ("Mn", "Mc", "Me", "Cf")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window(ModelInput):
-    """A part of a text, as one input of the model, without special tokens.
+    """A part of a text, as one input for the model, without special tokens.
 
     Args:
         firsts: (words,) int32, index of each word's first token.
-        blanks: (tokens of white space,) int32, their indices.
-        after: index after the last token that is tagged here; later ones are context, as are those
+        blanks: (white space tokens,) int32, their indices.
+        after: index after the last token tagged here; later tokens are context, as are the tokens
             before the first word.
         target: (words, groups) int64; empty in prediction.
     """
@@ -53,21 +53,21 @@ def cut_into_windows(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], m
                      ) -> Iterator[tuple[np.ndarray, list[Window]]]:
     """Cut texts into words and windows, in order.
 
-    The part of a text that a window tags ends after a sentence if one ends in time, otherwise
-    between words; only a word longer than a part is cut, and its later windows have no word. A
-    window has as much context before its part as after it, so that each word is tagged in the
-    window that has most context of it.
+    The part of a text that a window tags ends after a sentence if possible, otherwise between
+    words. Only a word longer than a part is cut, and its later windows contain no word. A window
+    has as much context before its part as after it, so each word is tagged in the window with the
+    most context.
 
     Args:
-        tokenizer: of the model.
-        texts: of records.
-        max_length: longest window in tokens, its two special tokens included.
-        by_token: take every token that begins a character for a word; windows stay the same.
-        stride: tokens that a window repeats of the one before, at most half of a window.
+        tokenizer: tokenizer of the model.
+        texts: texts of records.
+        max_length: maximum window length in tokens, including its two special tokens.
+        by_token: treat every token that begins a character as a word; windows stay the same.
+        stride: number of tokens by which windows overlap, at most half a window.
 
     Yields:
         for each text its words, (words, 2) int64, start and end in code points; and windows that
-        tag them all in order, none where the text has no token.
+        tag all words in order; no windows for a text without tokens.
     """
     size = max_length - 2
     context = min(stride, size // 2) // 2
@@ -91,7 +91,7 @@ def cut_into_windows(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], m
 
 
 def with_labels(windows: Sequence[Window], target: np.ndarray) -> Iterator[Window]:
-    """Give windows the labels of their words."""
+    """Yield windows with the labels of their words."""
     start = 0
     for window in windows:
         after = start + len(window.firsts)
@@ -103,14 +103,14 @@ def _words(text: str, encoding: Encoding, by_token: bool = False,
            ) -> tuple[list[tuple[int, int]], list[int], list[int], list[int]]:
     """Find words: spans in the text, first tokens, and first tokens with the space before them.
 
-    The last list has the tokens of white space alone. With `by_token`, a word is a token, with
-    those that continue its last character.
+    The last list contains the tokens of white space. With `by_token`, a word is a token and the
+    tokens that continue its last character.
 
-    Words are those of the tokenizer's pre-tokenizer, as `word_ids` of transformers has them, cut
-    once more at signs and between characters of unspaced scripts where a token begins there:
-    Metaspace leaves `(cancer),` and whole Japanese sentences in one. Accents and joiners that a
-    normalizer took away belong to the word before them. Those of `vocab.words` are others: they
-    join what byte-level BPE divides, as `CYP2D6`, and runs of Thai.
+    Words come from the tokenizer's pre-tokenizer, like `word_ids` in transformers. They are also
+    split at punctuation and between characters of unspaced scripts if a token begins there, because
+    Metaspace does not split `(cancer),` and whole Japanese sentences. Accents and joiners that a
+    normalizer removes belong to the word before them. Words in `vocab.words` are different: they
+    join runs of Thai and words that byte-level BPE splits, such as `CYP2D6`.
     """
     spans: list[tuple[int, int]] = []
     firsts: list[int] = []
@@ -136,7 +136,7 @@ def _words(text: str, encoding: Encoding, by_token: bool = False,
 
 
 def whole_characters(text: str, start: int, end: int) -> tuple[int, int]:
-    """Widen a span that would cut accents or joiners from the character before them."""
+    """Extend a span so that accents or joiners stay with the character before them."""
     while 0 < start < end and category(text[start]) in _MARKS:
         start -= 1
     return start, _after_marks(text, end)
@@ -149,16 +149,16 @@ def _after_marks(text: str, end: int) -> int:
 
 
 def _begins(text: str, end_before: int, start: int, other_word: bool) -> bool:
-    """Test whether a token that starts here begins a word."""
+    """Return whether a token that starts here begins a word."""
     if start < end_before or (start == end_before and category(text[start]) in _MARKS):
-        return False  # a part of a character, or its accent
+        return False  # part of a character, or its accent
     if other_word or any(character.isspace() for character in text[end_before:start]):
         return True
     return not inside_word(text, start)
 
 
 def inside_word(text: str, place: int) -> bool:
-    """Test whether a place in a text is between two characters of one word."""
+    """Return whether a position in a text is between two characters of one word."""
     if not 0 < place < len(text):
         return False
     sides = text[place - 1], text[place]
@@ -168,11 +168,10 @@ def inside_word(text: str, place: int) -> bool:
 
 def _borders(text: str, words: list[tuple[int, int]], leads: list[int], total: int,
              size: int, context: int) -> Iterator[int]:
-    """Yield the end of each window's part, the last one `total`: after a sentence or between words.
+    """Yield each window's end, after a sentence or between words; the last one is `total`.
 
-    With `context` tokens from each neighbour, a window has `size` tokens at most.
-
-    A sentence ends at a line break or a stop, but not within `E. coli` and `3.5`.
+    With `context` tokens from each neighbour, a window has at most `size` tokens. A sentence ends
+    at a line break or a stop, but not within `E. coli` and `3.5`.
     """
     if total <= size:
         if total:
@@ -197,7 +196,7 @@ def _borders(text: str, words: list[tuple[int, int]], leads: list[int], total: i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextInput(ModelInput):
-    """A text, or a pair of texts, ready for a model, special tokens included.
+    """A text or a pair of texts, prepared for a model, including special tokens.
 
     Args:
         token_type_ids: (tokens,) int32, 1 on the second text and its last special token.
@@ -207,15 +206,15 @@ class TextInput(ModelInput):
 
 
 class PairEncoder:
-    """Special tokens around one text or two, and segments where the model has them.
+    """Special tokens around one text or two, and segment ids if the model has segments.
 
-    BERT reads `[CLS] a [SEP] b [SEP]`, RoBERTa `<s> a </s></s> b </s>`: the format is that of the
-    tokenizer's post-processor, BERT's without one.
+    BERT reads `[CLS] a [SEP] b [SEP]`, RoBERTa `<s> a </s></s> b </s>`. The format is defined by
+    the tokenizer's post-processor; without one, it is BERT's.
 
     Args:
-        tokenizer: of the model.
-        config: of the model.
-        max_length: most tokens, special tokens included.
+        tokenizer: tokenizer of the model.
+        config: configuration of the model.
+        max_length: maximum number of tokens, including special tokens.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig,
@@ -230,7 +229,7 @@ class PairEncoder:
         self._between = special[1:-1] or [tokenizer.sep_token_id]
 
     def encode(self, texts: Sequence[tuple[str, str | None]]) -> Iterator[TextInput]:
-        """Encode texts, each with a second one or None, in order."""
+        """Encode pairs of texts in order; the second text may be None."""
         encodings = encode_texts(self._tokenizer, (text for pair in texts for text in pair
                                                    if text is not None))
         for _, second in texts:
@@ -269,7 +268,7 @@ class PairEncoder:
         return 2 + len(self._between)
 
     def collate(self, inputs: Sequence[TextInput]) -> dict[str, np.ndarray]:
-        """Pad inputs to the longest: arguments of the model, (batch, tokens) int64 each."""
+        """Pad inputs to the longest one: arguments of the model, (batch, tokens) int64 each."""
         batch = pad_ids([item.ids for item in inputs], self._tokenizer.pad_token_id)
         if self._has_segments:
             batch["token_type_ids"] = pad([item.token_type_ids for item in inputs], 0)
@@ -277,7 +276,7 @@ class PairEncoder:
 
 
 def longest_first(first: int, second: int, size: int) -> tuple[int, int]:
-    """Truncate two lengths to a sum of at most `size`, always taking from the longer one."""
+    """Truncate two lengths to a sum of at most `size`, always shortening the longer one."""
     shorter, longer = sorted((first, second))
     shorter = min(shorter, max(size // 2, size - longer))
     longer = min(longer, size - shorter)
@@ -286,12 +285,12 @@ def longest_first(first: int, second: int, size: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerWindow(TextInput):
-    """A question and a part of its text, ready for a model.
+    """A question and a part of its text, prepared for a model.
 
     Args:
-        place: of the text's first token here, among those of the window.
+        place: position of the text's first token in this window.
         first: number of this token in the text.
-        size: tokens of the text.
+        size: number of text tokens in this window.
     """
 
     place: int
@@ -299,9 +298,9 @@ class AnswerWindow(TextInput):
     size: int
 
     def aimed_at(self, answer: tuple[int, int] | None) -> AnswerWindow:
-        """Train towards the places of an answer, first and last token of the text.
+        """Set the target to an answer, given by the first and last of its tokens in the text.
 
-        Where the window does not hold it, that is the first token, twice.
+        If the window does not contain the answer, the target is the first token, twice.
         """
         inside = answer and self.first <= answer[0] and answer[1] < self.first + self.size
         places = np.array(answer) + self.place - self.first if inside else np.zeros(2, dtype=int)
@@ -314,8 +313,8 @@ class TokenizedText:
 
     Args:
         ids: (tokens,) int32.
-        starts: (tokens,) int64, of each token in code points, without white space.
-        ends: (tokens,) int64; as the start where nothing of a token can be seen.
+        starts: (tokens,) int64, start of each token in code points, without white space.
+        ends: (tokens,) int64; equal to the start for invisible tokens.
         borders: (tokens, 2) bool, whether a token begins and whether it ends a word.
     """
 
@@ -325,7 +324,7 @@ class TokenizedText:
     borders: np.ndarray
 
     def find(self, start: int, end: int) -> tuple[int, int] | None:
-        """Find the first and last token of a span of characters; None where there is none."""
+        """Find the first and last token of a span of characters; None without tokens."""
         [inside] = np.nonzero((self.starts < end) & (self.ends > start)
                               & (self.ends > self.starts))
         return (int(inside[0]), int(inside[-1])) if len(inside) else None
@@ -333,7 +332,7 @@ class TokenizedText:
 
 def tokenize_each(tokenizer: PreTrainedTokenizerBase,
                   texts: Sequence[str]) -> Mapping[str, TokenizedText]:
-    """Tokenize texts, those that come several times once."""
+    """Tokenize distinct texts, each once."""
     distinct = list(dict.fromkeys(texts))
     return {text: _tokenized(text, encoding) for text, encoding in zip(
         distinct, encode_texts(tokenizer, distinct), strict=True)}
@@ -358,17 +357,17 @@ def _tokenized(text: str, encoding: Encoding) -> TokenizedText:
 
 def cut_into_answer_windows(encoder: PairEncoder, question: np.ndarray, text: np.ndarray,
                             max_length: int, stride: int) -> Iterator[AnswerWindow]:
-    """Put a question beside overlapping parts of a text.
+    """Combine a question with overlapping parts of a text.
 
-    The windows are those of transformers' tokenizers with `only_second` truncation, but for a
-    stride beyond half of a part, which would make them many.
+    The windows equal the windows of transformers' tokenizers with `only_second` truncation, except
+    that the stride is limited to half of a part to avoid a large number of windows.
 
     Args:
-        encoder: of pairs.
+        encoder: encoder of pairs.
         question: its token ids, truncated to half a window.
         text: its token ids.
-        max_length: longest window in tokens, special tokens included.
-        stride: tokens that a part repeats of the one before.
+        max_length: maximum window length in tokens, including special tokens.
+        stride: number of text tokens by which parts overlap.
     """
     room = max_length - encoder.pair_tokens
     truncated = max(len(question) - room // 2, 0)
@@ -385,17 +384,17 @@ def cut_into_answer_windows(encoder: PairEncoder, question: np.ndarray, text: np
 
 def score_spans(windows: Sequence[AnswerWindow], outputs: Outputs,
                 borders: np.ndarray, longest: int) -> np.ndarray:
-    """Score all spans of a text: the sum of start and end logit, the best of its windows.
+    """Score all spans of a text: the sum of start and end logit, the maximum over its windows.
 
     Args:
-        windows: of the text.
-        outputs: of each window, (tokens, 2): logits of start and end.
-        borders: (tokens of the text, 2) bool, those that may begin and that may end a span.
-        longest: most tokens of a span.
+        windows: windows of the text.
+        outputs: logits of start and end for each window, (tokens, 2).
+        borders: (tokens of the text, 2) bool, tokens that may begin and tokens that may end a span.
+        longest: maximum number of tokens of a span.
 
     Returns:
-        (tokens, longest), by first token and number of further tokens; minus infinity where a span
-        leaves the windows or has another border.
+        (tokens, longest), by first token and number of further tokens; minus infinity for spans
+        that cross the end of a window or have a forbidden boundary.
     """
     scores = np.full((len(borders), longest), -np.inf, dtype=np.float32)
     for window, output in zip(windows, outputs, strict=True):

@@ -1,4 +1,4 @@
-"""Named entity recognition: tags of words, predicted at each word's first token, or of tokens."""
+"""Named entity recognition: tags for words, predicted at each word's first token, or for tokens."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ _DIGITS = 4
 _SCORES = ("macro_f1", "precision", "recall", "f1", "support", "predicted", "correct")
 _FAULTS = {
     "repeated": "annotated twice",
-    "discontinuous": "in several parts, taken as one",
-    "unaligned": "with a border inside a {}",
-    "overlapping": "overlapping a longer one, not tagged",
+    "discontinuous": "in several parts, read as one",
+    "unaligned": "that begin or end inside a {}",
+    "overlapping": "overlapping a longer entity and not tagged",
 }
 
 
@@ -73,12 +73,12 @@ class TaggedText(Example[Window]):
 class NerTask(Task[TaggedText, Window]):
     """Named entity recognition: a tag for each word, read at its first token.
 
-    Source: Devlin et al. 2019, section 5.3: a linear layer, and a word's later tokens have no
-    label. A word has one tag, or one of each group where types may overlap. With `tags` tokens,
-    words are tokens here.
+    Source: Devlin et al. 2019, section 5.3: a linear layer, and only a word's first token has a
+    label. A word has one tag, or one tag per group if types may overlap. With `tags` tokens,
+    "word" means token here.
 
     Attributes:
-        groups: tags of each group, by the number that a label has within it.
+        groups: tags of each group; a label's id is its position in the group.
         scored_as: task whose metrics score the entities.
     """
 
@@ -99,18 +99,20 @@ class NerTask(Task[TaggedText, Window]):
              reject: Reject = refuse) -> Split[TaggedText]:
         """Read records with entities; `train` determines the types.
 
-        Counts are `records`, `windows` that the model reads, `words` (or `tokens` that have tags
-        in their place), distinct `entities` (the
-        support of all scores), `repeated` annotations of one, `discontinuous` entities (taken as
-        one, with what is between their parts), `unaligned` ones (they begin or end inside a word,
-        or at no word), `overlapping` ones (they share a word with a longer or earlier one, which
-        is tagged), `reachable` ones, which come back from their record's tags and bound recall,
-        and entities by `types` and `unseen_types`.
+        Counts are:
+        - `records`, and `windows` that the model reads
+        - `words`, or `tokens` if tokens have tags
+        - distinct `entities`, which are the support of all scores, by `types` and `unseen_types`
+        - `repeated` annotations of the same entity
+        - `discontinuous` entities, which are read as one together with the text between their parts
+        - `unaligned` entities, which begin or end inside a word, or contain no word
+        - `overlapping` entities, which share a word with a longer or earlier one that is tagged
+        - `reachable` entities, which can be recovered from their record's tags and limit recall
 
         Raises:
-            DataError: a set without entities of the types to find.
+            DataError: if the set has no entities of the types to find.
         """
-        kept = [*with_keys(records, {"entities": "a list, empty where the text names nothing"},
+        kept = [*with_keys(records, {"entities": "a list, empty without entities"},
                            reject)]
         chosen, merged = split_names(self.config.types), self.config.merge_types
         entities = [[entity for entity in record["entities"]
@@ -121,7 +123,7 @@ class NerTask(Task[TaggedText, Window]):
         self._require_types(name, kept)
         if name == TRAIN:
             self.groups = group_labels(self.config.scheme, sorted(types), self.config.overlapping)
-            # Where types overlap, each has an O of its own.
+            # If types may overlap, each type has its own O.
             self.labels = [f"{OUTSIDE}-{kind}" if tag == OUTSIDE else tag for kind, tags
                            in zip(sorted(types), self.groups, strict=True) for tag in tags] \
                 if self.config.overlapping else self.groups[0]
@@ -130,7 +132,7 @@ class NerTask(Task[TaggedText, Window]):
         for own, gold, text in zip(entities, golds, self.encode(kept), strict=True):
             label_ids, tagged, faults = self._tag(text.words, gold)
             windows = [*with_labels(text.inputs, label_ids)]
-            if name == TRAIN:  # some windows are a part of an endless word and have no label
+            if name == TRAIN:  # windows inside a very long word have no label
                 windows = [window for window in windows if len(window.firsts)]
             examples.append(replace(text, inputs=windows, gold=gold))
             counts.update(
@@ -146,17 +148,17 @@ class NerTask(Task[TaggedText, Window]):
         found = [f"{counts[key]} {fault.format(unit)}" for key, fault in _FAULTS.items()
                  if counts[key]]
         if self.config.scheme == "io" and counts["reachable"] < counts["entities"]:
-            found.append("neighbours of one type are one in the scheme io")
+            found.append("scheme io joins adjacent entities of one type")
         if found:
-            hint = f"; {setting('tags')} tokens can begin and end inside words" \
+            hint = f"; use {setting('tags')} tokens to tag parts of words" \
                 if counts["unaligned"] and unit == "word" else ""
-            notes.insert(0, f"{of}, {'; '.join(found)}; tags can give back {counts['reachable']}"
+            notes.insert(0, f"{of}, {'; '.join(found)}; tags can represent {counts['reachable']}"
                             f"{hint}")
         return Split(examples, {**counts, "types": dict(sorted(types.items())),
                                 "unseen_types": unseen}, notes)
 
     def _require_types(self, name: str, records: Sequence[Record]) -> None:
-        """Refuse a set that has no entities to find, or a training set that lacks a type."""
+        """Raise an error for a set without entities to find, or without a type to learn."""
         types = {entity["type"] for record in records for entity in record["entities"]}
         chosen = split_names(self.config.types)
         lacking = [kind for kind in chosen if kind not in types]
@@ -166,15 +168,15 @@ class NerTask(Task[TaggedText, Window]):
                             f"{', '.join(sorted(types))}")
         if not types:
             raise DataError(f"{setting(name)}: found no entities in {len(records)} records, "
-                            "expected records whose key 'entities' names some")
+                            "expected records with a key 'entities' that is not empty")
 
     def _tag(self, words: np.ndarray,
              gold: Collection[Span]) -> tuple[np.ndarray, set[Span], Counter[str]]:
         """Tag a text's words in each group.
 
         Returns:
-            label ids, (words, groups), IGNORED for types that training lacks; the
-            entities that come back from the tags; and faults of entities.
+            label ids, (words, groups), IGNORED for types that are not in the training set; the
+            entities that can be recovered from the tags; and counts of faulty entities.
         """
         columns, tagged, faults = [], set[Span](), Counter[str]()
         for tags in self.groups:
@@ -199,7 +201,7 @@ class NerTask(Task[TaggedText, Window]):
     def collate(self, inputs: Sequence[Window]) -> dict[str, np.ndarray]:
         """Put windows between special tokens and pad them; all (batch, tokens) int64.
 
-        With a CRF, `words` has 1 at first tokens; it is no argument of the model.
+        With a CRF, `words` has 1 at first tokens; it is not an argument of the model.
         """
         tokenizer = self.checkpoint.tokenizer
         ids = [np.array([tokenizer.cls_token_id, *window.ids, tokenizer.sep_token_id])
@@ -212,7 +214,7 @@ class NerTask(Task[TaggedText, Window]):
         return batch
 
     def collate_labels(self, inputs: Sequence[Window], batch: Arrays) -> np.ndarray:
-        """Put label ids at the words' first tokens, or at all, (batch, tokens, groups) int64."""
+        """Put label ids at the words' first tokens or all tokens, (batch, tokens, groups) int64."""
         labels = np.full((*batch["input_ids"].shape, len(self.groups)), IGNORED)
         for row, window in zip(labels, inputs, strict=True):
             if self.config.label_pieces == "all":
@@ -222,9 +224,9 @@ class NerTask(Task[TaggedText, Window]):
         return labels
 
     def _piece_labels(self, window: Window) -> np.ndarray:
-        """Label all tokens of a window, (tokens, groups), as `label_pieces` says.
+        """Label all tokens of a window, (tokens, groups), for `label_pieces` all.
 
-        Tokens of white space, context and those of a word that began in another window have none.
+        White space, context and words that began in another window have no labels.
         """
         words = np.searchsorted(window.firsts, np.arange(len(window)), side="right") - 1
         labels = np.full((len(window), len(self.groups)), IGNORED)
@@ -246,7 +248,7 @@ class NerTask(Task[TaggedText, Window]):
 
     def states_read(self, batch: dict[str, Tensor],
                     labels: Tensor) -> tuple[StateIndex | None, Tensor]:
-        """Find the states of tokens with labels, (1, tokens) of all texts end to end."""
+        """Find the states of tokens with labels, (1, tokens), concatenated over all texts."""
         if self.config.head == "bilstm" or self.config.crf:
             return None, labels
         rows, positions = (labels != IGNORED).any(dim=-1).nonzero(as_tuple=True)
@@ -259,20 +261,20 @@ class NerTask(Task[TaggedText, Window]):
             else super().loss(model, logits, labels)
 
     def outputs(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
-        """Compute log probabilities; with a CRF, its marginals and then the likeliest label id."""
+        """Compute log probabilities; with a CRF, marginals and then the most probable label id."""
         return crf_outputs(model, self.logits(model, batch), batch[WORDS]) if self.config.crf \
             else super().outputs(model, batch)
 
     def trim(self, item: Window, output: np.ndarray) -> np.ndarray:
-        """Keep the outputs at the words' first tokens, (words, ...), or at all that are scored."""
+        """Keep the outputs at the words' first tokens, (words, ...), or at all scored tokens."""
         return output[1:len(item) + 1] if self.config.scores_subtokens \
             else output[item.firsts + 1]
 
     def accept_labels(self, labels: Sequence[str]) -> None:
-        """Take the tags of a loaded model, of any scheme.
+        """Set the tags of a loaded model, in any scheme.
 
         Raises:
-            CheckpointError: labels that are not tags.
+            CheckpointError: if the labels are not tags.
         """
         pattern = "[OBILU]-." if self.config.overlapping else "O$|[BILUES]-."
         if not all(re.match(pattern, label) for label in labels):
@@ -286,7 +288,7 @@ class NerTask(Task[TaggedText, Window]):
             [*apart, len(labels)])] if self.config.overlapping else [self.labels]
 
     def _at_words(self, example: TaggedText, outputs: Outputs) -> np.ndarray:
-        """Join the outputs of windows at first tokens, (words, groups, ...)."""
+        """Concatenate the outputs of windows at first tokens, (words, groups, ...)."""
         kept = [rows[window.firsts] for window, rows in zip(
             example.inputs, outputs, strict=True)] if self.config.scores_subtokens else outputs
         shape = len(self.groups), len(self.groups[0]) + self.config.crf
@@ -298,7 +300,7 @@ class NerTask(Task[TaggedText, Window]):
             else (rows, rows.argmax(axis=2))
 
     def predict(self, example: TaggedText, outputs: Outputs) -> JsonObject:
-        """Make `entities` of each word's likeliest tags, whose mean probability is the score."""
+        """Return `entities` from the most probable tags; their score is the mean probability."""
         log_probabilities, best = self._split(self._at_words(example, outputs))
         likeliest = np.take_along_axis(log_probabilities, best[..., None], axis=2)[..., 0]
         words, text = example.words, example.record["text"]
@@ -316,7 +318,7 @@ class NerTask(Task[TaggedText, Window]):
                 sorted(found) if len(self.groups) > 1 else found, 1)], **tokens}
 
     def _subtokens(self, example: TaggedText, outputs: Outputs) -> Iterator[list[object]]:
-        """Yield start and end of each word, and the likeliest tag of each of its tokens."""
+        """Yield start and end of each word, and the most probable tag of each of its tokens."""
         words = iter(example.words.tolist())
         for window, rows in zip(example.inputs, outputs, strict=True):
             best = np.delete(rows.argmax(axis=2)[:, 0], window.blanks)
@@ -326,7 +328,7 @@ class NerTask(Task[TaggedText, Window]):
                 yield [*next(words), [self.labels[one] for one in ids]]
 
     def score(self, examples: Sequence[TaggedText], outputs: Sequence[Outputs]) -> Evaluation:
-        """Score entities strictly (borders and type), and the mean loss of words in nats."""
+        """Score entities strictly (boundaries and type), and average the loss of words in nats."""
         pairs = [*zip(examples, outputs, strict=True)]
         gold = [{"text": example.record["text"], "entities": [
             {"start": start, "end": end, "type": kind} for start, end, kind in example.gold]}
@@ -346,7 +348,7 @@ class NerTask(Task[TaggedText, Window]):
 
 
 class PicoTask(NerTask):
-    """Tagging of elements of evidence whose scores are those of words.
+    """Tagging of elements of evidence, scored by words.
 
     Source: Nye et al. 2018 (EBM-NLP); Gu et al. 2021, section 4.2 (BLURB).
     """

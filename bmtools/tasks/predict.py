@@ -1,4 +1,4 @@
-"""Fine-tuned models at work: records in, records with predictions out."""
+"""Prediction with fine-tuned models: add predictions to records."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Predictor:
     Args:
         directory: the model.
         config: input length, batch size, device and precision.
-        task: name of the task; empty for the one that `bmtools.json` names.
+        task: name of the task; empty for the task named in `bmtools.json`.
 
     Raises:
-        ValueError: predictions would replace another key of records than the task's own.
-        CheckpointError: no task is named, or no model of this task.
-        BmtoolsError: no such task or device.
+        ValueError: if predictions would replace a key of records that is not the task's own.
+        CheckpointError: if no task is named, or the model is not for this task.
+        BmtoolsError: if the task or device does not exist.
     """
 
     def __init__(self, directory: Path, config: PredictConfig | None = None,
@@ -57,7 +57,7 @@ class Predictor:
         self.task = load_fine_tuned(directory, self.config, name)
 
     def predict(self, records: Iterable[Record]) -> Iterator[Record]:
-        """Add predictions to records, in order; some batches of records are held at a time."""
+        """Add predictions to records in order, keeping only some batches in memory."""
         task, model = self.task, self.task.checkpoint.model
         unknown = UnknownTokens(str(task.checkpoint.path),
                                 task.checkpoint.tokenizer.unk_token_id)
@@ -78,14 +78,14 @@ class Predictor:
             warnings.warn(note_on_titles(titles), BmtoolsWarning, stacklevel=2)
 
     def _add(self, record: Record, predictions: JsonObject) -> Record:
-        """Add predictions to a record, or put them in the place of its annotations."""
+        """Add predictions to a record, or replace its annotations by them."""
         into, task = self.config.into, self.task
         if into == task.key:
             return record.without(task.key, *task.dependent).replace(**predictions)
         before = record.get(into, {})
         if not isinstance(before, dict):
-            raise RecordError(record.place, f"key {into!r}: found another value than "
-                              f"predictions; name another key by {setting('into')}", record)
+            raise RecordError(record.place, f"key {into!r}: found a value that is not an object of "
+                              f"predictions; set {setting('into')} to another key", record)
         definitions = before.get("definition", {}) | {task.key: task.config.definition}
         definitions = {key: own for key, own in definitions.items() if own}
         kept = {key: value for key, value in before.items() if key != "definition"}
@@ -94,7 +94,7 @@ class Predictor:
 
 
 def load_fine_tuned(directory: Path, config: PredictConfig, name: str) -> AnyTask:
-    """Load a fine-tuned model with its task and the settings that it was trained with."""
+    """Load a fine-tuned model with its task and the settings used in training."""
     task_class = load_task(name)
     task_config = _read_settings(directory, name)
     if config.max_length:
@@ -111,7 +111,7 @@ def load_fine_tuned(directory: Path, config: PredictConfig, name: str) -> AnyTas
 
 
 def _read_settings(directory: Path, name: str) -> TaskConfig:
-    """Read the settings of a task that a model was trained with."""
+    """Read the task's settings that were used to train a model."""
     try:
         return msgspec.convert(read_manifest(directory).get("settings", {}), TASKS[name][1])
     except msgspec.ValidationError as error:
@@ -120,10 +120,10 @@ def _read_settings(directory: Path, name: str) -> TaskConfig:
 
 
 def load_for_export(directory: Path) -> Checkpoint | None:
-    """Load a fine-tuned model whose head is no class of transformers; None for others.
+    """Load a fine-tuned model with a head that transformers does not define; None for others.
 
     Raises:
-        CheckpointError: a head whose work is no plain graph: an LSTM or a CRF.
+        CheckpointError: if the head contains an LSTM or a CRF, which cannot be exported.
     """
     name = read_manifest(directory).get("settings", {}).get("task", "")
     if name not in TASKS:
@@ -134,8 +134,8 @@ def load_for_export(directory: Path) -> Checkpoint | None:
         return None
     if getattr(config, "crf", False) or getattr(config, "head", "") == "bilstm":
         raise CheckpointError(
-            f"{directory}: found a head with a CRF or an LSTM, which no graph of other engines "
-            "holds; fine-tune with a linear head or mlp and no CRF")
+            f"{directory}: found a head with a CRF or an LSTM, which cannot be exported to other "
+            "engines; fine-tune with a linear head or mlp and without CRF")
     return task_class.load(directory, "cpu", config)
 
 
@@ -144,23 +144,25 @@ def predict(records: RecordSource, model: str | PathLike[str], *, task: str = ""
     """Add a fine-tuned model's predictions to records.
 
     Args:
-        records: records or dictionaries with `id`, `text` and what else the task reads, or a file.
+        records: records or dictionaries with `id`, `text` and other keys of the task, or a file.
         model: directory that `finetune` wrote, or a model fine-tuned elsewhere.
         task: name of the task, for a model without `bmtools.json`.
         settings: fields of `PredictConfig`: into, max_length, batch_size, device, precision.
 
     Yields:
-        copies of the records in order, with an object of predictions under the key `predicted`,
-        or another one that `into` names: `entities` (each with id, start, end, type, text and
-        score) and, with `label_pieces` all, `subtokens` (start, end and tags of each word),
-        `answers` (each with text, start and score), or `label`, `score` (its probability) and
-        `probabilities` (of every label); and `definition`: of the task, by the key of its
-        predictions, where score-tasks would take another. With into="entities" they replace the
-        record's own, and `relations` go; with into="label" they replace its `label` and `score`.
+        copies of the records in order, with an object of predictions under the key `predicted`, or
+        the key in `into`. The object contains `entities` (each with id, start, end, type, text and
+        score) and, with `label_pieces` all, `subtokens` (start, end and tags of each word);
+        `answers` (each with text, start and score); or `label`, `score` (its probability) and
+        `probabilities` (of all labels). It also contains the task's `definition`, by the key of
+        its predictions, if score-tasks would otherwise use other settings. With into="entities"
+        predictions replace the
+        record's own entities, and `relations` are removed; with into="label" they replace its
+        `label` and `score`.
 
     Raises:
-        CheckpointError: no model of a known task.
-        BmtoolsError: no such task or device.
+        CheckpointError: if the model is not for a known task.
+        BmtoolsError: if the task or device does not exist.
     """
     return Predictor(Path(model), PredictConfig(**settings), task).predict(as_records(records))
 
@@ -171,8 +173,8 @@ def run_model(task: AnyTask, model: PreTrainedModel, examples: Sequence[Example[
               processes: int = 1) -> list[list[np.ndarray]]:
     """Compute the outputs of each example's inputs, in order.
 
-    Inputs of similar length share a batch. Dropout is off, and put back as it was. Each of several
-    processes computes some of the batches, and gets the outputs of all.
+    Inputs with similar lengths share a batch. Dropout is off during the computation. If there are
+    several processes, each computes some of the batches and receives all outputs.
     """
     inputs = [item for example in examples for item in example.inputs]
     order = sorted(range(len(inputs)), key=lambda number: len(inputs[number]))

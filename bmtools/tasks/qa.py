@@ -46,21 +46,21 @@ if TYPE_CHECKING:
 _DIGITS = 4
 _FAULTS = {
     "not_found": "without the answer in the text",
-    "unaligned": "whose answer begins or ends inside a token",
-    "too_long": "whose answer is longer than any that is given",
+    "unaligned": "with an answer that begins or ends inside a token",
+    "too_long": "with an answer longer than the maximum",
     "truncated": "with a question that was truncated",
 }
 
 
 @dataclass(frozen=True)
 class QuestionedText(Example[AnswerWindow]):
-    """A record: windows of its question and text, and the tokens of the text."""
+    """A record: windows with its question and text, and the tokens of the text."""
 
     tokens: TokenizedText
 
 
 class Span(NamedTuple):
-    """An answer: its place in the text, and its probability among all spans."""
+    """An answer: its position in the text, and its probability among all spans."""
 
     start: int
     end: int
@@ -68,7 +68,7 @@ class Span(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """The best spans of a text, and by how much the score of no answer exceeds theirs."""
+    """The best spans of a text, and the margin of the no-answer score over the best span."""
 
     spans: list[Span]
     null_score_diff: float
@@ -77,9 +77,9 @@ class Answers(NamedTuple):
 class QaTask(Task[QuestionedText, AnswerWindow]):
     """Extractive question answering with start and end logits for each token.
 
-    Long texts are read in overlapping windows; those without the answer point to the first token.
-    A span's score is the sum of its logits, the best of its windows; its probability is over all
-    spans of the text, and over no answer where that can be said.
+    Long texts are read in overlapping windows; in windows without the answer, the target is the
+    first token. A span's score is the sum of its logits, the maximum over its windows. Its
+    probability is over all spans of the text, and also over no answer if the model predicts it.
 
     Source: Devlin et al. 2019, sections 4.2 and 4.3.
     """
@@ -102,15 +102,15 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
              reject: Reject = refuse) -> Split[QuestionedText]:
         """Read records with a question and answers.
 
-        Where an answer has no `start`, its first occurrence is taken, as a whole word if there is
-        one, in other case if need be. The first answer that is in the text is learned; any is
-        right when scored.
+        If an answer has no `start`, its first occurrence is used, preferably as a whole word, or
+        in another case if necessary. The first answer that is in the text is learned; every answer
+        is correct when scored.
 
         Raises:
-            DataError: no questions, or in training none with an answer in the text.
+            DataError: if there are no questions, or no answer for training is in the text.
         """
         kept = [*with_keys(records, {
-            "answers": "a list, empty where the text has no answer", **QUESTION}, reject)]
+            "answers": "a list, empty without an answer", **QUESTION}, reject)]
         counts: Counter[str] = Counter(dict.fromkeys(("answerable", "windows", *_FAULTS), 0))
         examples = []
         for record, example in zip(kept, self.encode(kept), strict=True):
@@ -124,14 +124,14 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
         found = counts["answerable"] - counts["not_found"]
         if not kept or (name == TRAIN and not found):
             raise DataError(f"{setting(name)}: found {found} answers in {len(kept)} records, "
-                            "expected records whose key 'answers' names words of the text")
+                            "expected records with a key 'answers' that contains words of the text")
         questions = len({question_of(record) for record in kept})
         return Split(examples, {"records": len(kept), "questions": questions, **counts},
                      [*self._notes(len(kept), counts)])
 
     def _first_answer(self, record: Record, example: QuestionedText,
                       counts: Counter[str]) -> tuple[int, int] | None:
-        """Find the tokens of the first answer that is in the text, and count what is wrong."""
+        """Find the tokens of the first answer that is in the text, and count faults."""
         places = (find_answer(record["text"], one) for one in record["answers"])
         span = next((place for place in places if place), None)
         answer = example.tokens.find(*span) if span else None
@@ -148,11 +148,11 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
         if faults:
             yield f"of {records} records, {'; '.join(faults)}"
         if (without := records - counts["answerable"]) and not self.config.no_answer:
-            yield (f"{without} of {records} records have no answer: nothing is learned from them, "
-                   f"and they count as missed; {setting('no_answer')} lets the model say so")
+            yield (f"{without} of {records} records have no answer; they are not used in training "
+                   f"and count as missed; use {setting('no_answer')} to predict no answer")
 
     def encode(self, records: Sequence[Record]) -> Sequence[QuestionedText]:
-        """Cut texts into windows beside their question; answers are not read."""
+        """Cut texts into windows with their question; ignore answers."""
         records = [*with_keys(records, QUESTION)]
         tokens = tokenize_each(self.checkpoint.tokenizer, [
             text for record in records for text in (record["question"], record["text"])])
@@ -171,10 +171,10 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
         """Check that a loaded model has two outputs, for start and end.
 
         Raises:
-            CheckpointError: another number of outputs.
+            CheckpointError: if the number of outputs differs.
         """
         if len(labels) != len(self.labels):
-            raise CheckpointError(f"{self.checkpoint.path}: found {len(labels)} outputs a token, "
+            raise CheckpointError(f"{self.checkpoint.path}: found {len(labels)} outputs per token, "
                                   "expected two, for the start and the end of answers; train a "
                                   "model with bmtools finetune qa")
 
@@ -190,13 +190,13 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
         return logits.float().masked_fill(batch["attention_mask"][..., None] == 0, IMPOSSIBLE)
 
     def trim(self, item: AnswerWindow, output: np.ndarray) -> np.ndarray:
-        """Keep the logits of tokens that are no padding."""
+        """Keep the logits of tokens that are not padding."""
         return output[:len(item)].copy()
 
     # Predictions
 
     def find(self, example: QuestionedText, outputs: Outputs) -> Answers:
-        """Find the best spans of a text, each text once, and their probabilities."""
+        """Find the best spans of a text, without duplicate texts, and their probabilities."""
         tokens, text = example.tokens, example.record["text"]
         visible = np.stack([tokens.starts < tokens.ends] * 2, axis=1)
         scores = score_spans(example.inputs, outputs, tokens.borders if self.config.whole_words
@@ -219,12 +219,12 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
         return Answers([*spans.values()], null - best)
 
     def _given(self, answers: Answers, threshold: float | None) -> list[Span]:
-        """List the spans that are given as answers: none where the text has none."""
+        """Return the spans that are predicted as answers; empty if no answer is predicted."""
         none = self.config.no_answer and answers.null_score_diff > (threshold or 0.0)
         return [] if none else answers.spans
 
     def predict(self, example: QuestionedText, outputs: Outputs) -> JsonObject:
-        """Make `answers`, best first; none where the text has none."""
+        """Return `answers`, best first; empty if no answer is predicted."""
         text = example.record["text"]
         return {"answers": [
             {"text": text[span.start:span.end], "start": span.start,
@@ -233,9 +233,9 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
                                     self.config.null_score_diff_threshold)]}
 
     def score(self, examples: Sequence[QuestionedText], outputs: Sequence[Outputs]) -> Evaluation:
-        """Score best answers by SQuAD's rules, and all that are given by BioASQ's, by question.
+        """Score best answers by SQuAD's rules, and all predicted answers by BioASQ's, per question.
 
-        The threshold of no answer is chosen here unless it is set.
+        The threshold for no answer is chosen here unless it is set.
         """
         found = [self.find(example, own) for example, own in zip(examples, outputs, strict=True)]
         threshold, chosen = self.config.null_score_diff_threshold, {}
@@ -255,7 +255,7 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
 
 
 def find_answer(text: str, answer: JsonObject) -> tuple[int, int] | None:
-    """Find an answer in a text: where its `start` says, or its first occurrence."""
+    """Find an answer in a text by its `start`, or its first occurrence."""
     words = answer["text"].strip()
     if not words:
         return None
@@ -271,12 +271,12 @@ def find_answer(text: str, answer: JsonObject) -> tuple[int, int] | None:
 
 
 def choose_threshold(examples: Sequence[QuestionedText], found: Sequence[Answers]) -> float:
-    """Choose how much the score of no answer must exceed an answer's, for the best mean F1.
+    """Choose the margin required of the no-answer score for the best mean F1.
 
-    Source: SQuAD 2.0's evaluation; the threshold is between two differences that occur.
+    Source: SQuAD 2.0's evaluation; the threshold is between two margins in the data.
     """
     differences = np.array([answers.null_score_diff for answers in found])
-    gains = []  # of an answer over none
+    gains = []  # of answering over not answering
     for example, answers in zip(examples, found, strict=True):
         record = example.record
         text = record["text"][slice(*answers.spans[0][:2])] if answers.spans else ""
@@ -287,7 +287,7 @@ def choose_threshold(examples: Sequence[QuestionedText], found: Sequence[Answers
     limits = differences[order]
     finite = limits[np.isfinite(limits)]
     below, above = (finite[0] - 1, finite[-1] + 1) if len(finite) else (0.0, 0.0)
-    sides = np.clip([-np.inf, *limits, np.inf], below, above)  # of the thresholds to choose from
+    sides = np.clip([-np.inf, *limits, np.inf], below, above)  # bounds of the possible thresholds
     totals = np.concatenate([[0.0], np.cumsum(np.array(gains)[order])])
     best = max((count for count in range(len(totals)) if count in (0, len(limits))
                 or sides[count] < sides[count + 1]), key=totals.__getitem__)

@@ -1,6 +1,6 @@
-"""The table of tasks, to which a new task adds its line, and the tasks of fine-tuned models.
+"""The table of tasks, and the tasks of fine-tuned models. A new task adds a line to the table.
 
-Importing this does not import torch.
+Importing this module does not import torch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bmtools.tasks.task import AnyTask
 
 _UNTUNED = ("ForMaskedLM", "ForPreTraining", "ForCausalLM")
-# Name: module and class in this package, its settings, the key of records that holds its
+# Name: module and class in this package, its settings, the key of records that contains its
 # annotations, and a line for the list of tasks.
 TASKS: dict[str, tuple[str, type[TaskConfig], str, str]] = {
     "ner": ("ner:NerTask", NerConfig, "entities", "Train a model to find entities in text."),
@@ -40,9 +40,9 @@ TASKS: dict[str, tuple[str, type[TaskConfig], str, str]] = {
     "classification": ("classification:ClassificationTask", ClassificationConfig, "label",
                        "Train a model to choose one label for a text or a pair of texts."),
     "nli": ("classification:NliTask", ClassificationConfig, "label",
-            "Train a model to say what follows from one text for another."),
+            "Train a model to judge whether one text follows from another."),
     "multilabel": ("classification:MultilabelTask", MultilabelConfig, "labels",
-                   "Train a model to give a text any number of labels."),
+                   "Train a model to assign any number of labels to a text."),
     "similarity": ("classification:SimilarityTask", SimilarityConfig, "score",
                    "Train a model to score how similar two texts are."),
     "yesno": ("classification:YesNoTask", ClassificationConfig, "label",
@@ -56,7 +56,7 @@ def load_task(name: str) -> type[AnyTask]:
     """Import a task's class.
 
     Raises:
-        BmtoolsError: no such task.
+            BmtoolsError: if there is no such task.
     """
     if name not in TASKS:
         raise BmtoolsError(f"{setting('task')}: found {name!r}, expected {' or '.join(TASKS)}")
@@ -65,14 +65,14 @@ def load_task(name: str) -> type[AnyTask]:
 
 
 def find_task(directory: Path, task: str = "") -> str:
-    """Name the task that a model was fine-tuned on; cheap.
+    """Return the task that a model was fine-tuned on, without loading the model.
 
     Args:
         directory: the model.
-        task: that it is given to; empty for the one that `bmtools.json` names.
+        task: task to use it for; empty for the task named in `bmtools.json`.
 
     Raises:
-        CheckpointError: the task is missing, unknown or a different one.
+        CheckpointError: if the task is missing, unknown or different.
     """
     trained = read_manifest(directory).get("settings", {}).get("task", "")
     [head, *_] = read_config(directory).get("architectures") or [""]
@@ -95,10 +95,10 @@ def find_task(directory: Path, task: str = "") -> str:
 
 
 def check_into(into: str, task: str) -> None:
-    """Refuse to write predictions over a key of records that is not the task's own.
+    """Raise an error if predictions would replace a key of records that is not the task's own.
 
     Raises:
-        ValueError: names the key, and those that are possible.
+        ValueError: names the key, and the possible ones.
     """
     own = TASKS[task][2]
     require(bool(into) and (into == own or into not in RecordFields.__annotations__), "into",

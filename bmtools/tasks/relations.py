@@ -55,12 +55,12 @@ _DIGITS = 4
 
 @dataclass(frozen=True)
 class PairsExample(Example[PairInput]):
-    """A record: an input for each candidate pair.
+    """A record, with an input for each candidate pair.
 
     Args:
-        ends: ids of head and tail of each.
-        gold: label of each; empty in prediction.
-        missed: types of gold relations that no label expresses.
+        ends: ids of head and tail of each pair.
+        gold: label of each pair; empty in prediction.
+        missed: types of gold relations that no label represents.
     """
 
     ends: Sequence[Ends]
@@ -69,10 +69,10 @@ class PairsExample(Example[PairInput]):
 
 
 class RelationsTask(Task[PairsExample, PairInput]):
-    """Classification of pairs of entities, which settings mark and pool.
+    """Classification of pairs of entities, marked and pooled according to the settings.
 
-    With pooling `cls` and a linear head, the head is transformers' for classification; otherwise a
-    `StatesHead` over the first token's state or the joined states of both entities.
+    With pooling `cls` and a linear head, the head is the classification head of transformers.
+    Otherwise it is a `StatesHead` on the first token's state or on both entities' joined states.
 
     Source: Gu et al. 2021, sections 5.2 and 6.5.
     """
@@ -92,15 +92,15 @@ class RelationsTask(Task[PairsExample, PairInput]):
              reject: Reject = refuse) -> Split[PairsExample]:
         """Read records with entities and relations; `train` determines the types.
 
-        Counts are `records`, `entities`, candidate `pairs`, these by `labels`, `relations` of the
-        types asked for (the support of all scores), of these `missed` ones, which no pair's label
-        expresses, and `truncated` pairs.
+        Counts are `records`, `entities`, candidate `pairs`, pairs by `labels`, `relations` of the
+        learned types (the support of all scores), `missed` relations, which no pair's label
+        represents, and `truncated` pairs.
 
         Raises:
-            DataError: a set without related pairs.
+            DataError: if the set has no related pairs.
         """
         found: list[tuple[Record, list[Candidate]]] = []
-        for record in with_keys(records, {"relations": "a list, empty where nothing is related"},
+        for record in with_keys(records, {"relations": "a list, empty without relations"},
                                 reject):
             try:
                 found.append((record, find_candidates(record, record.get("entities", ()),
@@ -133,28 +133,28 @@ class RelationsTask(Task[PairsExample, PairInput]):
             "truncated": sum(bool(item.truncated) for one in examples for item in one.inputs),
             "unseen_types": unseen}
         if missed:
-            notes.append(f"{missed} of {relations} relations count as missed: they are between no "
-                         "two entities that are paired, or a further type of a pair")
+            notes.append(f"{missed} of {relations} relations count as missed, because their "
+                         "entities are not paired or their pair has another type")
         if counts["truncated"]:
             notes.append(f"{counts['truncated']} of {labels.total()} pairs are in texts longer "
                          f"than {self.max_length} tokens, which were cut around both entities")
         return Split(examples, counts, notes)
 
     def _refuse(self, name: str, records: Sequence[Record], pairs: int) -> None:
-        """Refuse a set that nothing can be learned from, or scored by."""
+        """Raise an error for a set without related pairs; name the setting that excludes them."""
         for fields, key in ((("head_types", "tail_types"), "entities"), (("types",), "relations")):
             known = sorted({one["type"] for record in records for one in record.get(key, ())})
             for field in fields:
                 lacking = {*split_names(getattr(self.config, field))}.difference(known)
                 for kind in sorted(lacking if known else ()):
-                    raise DataError(f"{setting(name)}: none of the {key} has the type {kind!r} of "
-                                    f"{setting(field)}, {suggestion(kind, known)}")
+                    raise DataError(f"{setting(name)}: found no {key} with the type {kind!r}, set "
+                                    f"in {setting(field)}; {suggestion(kind, known)}")
         raise DataError(f"{setting(name)}: found {pairs} pairs of entities in {len(records)} "
-                        "records, none of them related, expected records whose key 'relations' "
-                        "names some")
+                        "records, but no related ones; expected records with a key 'relations' "
+                        "that is not empty")
 
     def _add_tokens(self, candidates: Iterable[Candidate]) -> None:
-        """Make tokens of the markers in brackets, and of what the vocabulary cannot spell."""
+        """Add tokens for markers in brackets and for names that the vocabulary cannot represent."""
         tokenizer = self.checkpoint.tokenizer
         names = dict.fromkeys(name for candidate in candidates
                               for name in names_in_text(candidate, self.config))
@@ -164,16 +164,16 @@ class RelationsTask(Task[PairsExample, PairInput]):
             if name[0] + name[-1] in ("[]", "<>") or tokenizer.unk_token_id in encoding.ids])
 
     def encode(self, records: Sequence[Record]) -> Sequence[PairsExample]:
-        """Encode all pairs of each record's entities; predicted entities come before its own.
+        """Encode all pairs of each record's entities; predicted entities are preferred.
 
         Raises:
-            RecordError: no entities, or some without id.
+            RecordError: if there are no entities, or an entity has no id.
         """
         return self._encode([(record, find_candidates(record, self._entities(record),
                                                       self.config)) for record in records])
 
     def _entities(self, record: Record) -> Sequence[Entity]:
-        """Return the entities that predicted relations are between."""
+        """Return the entities to pair."""
         predicted = record.get(self.into, {}) if self.into != self.key else {}
         entities = predicted.get("entities", record.get("entities")) \
             if isinstance(predicted, dict) else record.get("entities")
@@ -203,17 +203,17 @@ class RelationsTask(Task[PairsExample, PairInput]):
     # Model
 
     def new_model(self, seed: int) -> PreTrainedModel:
-        """Copy the encoder and give it a head and embeddings of new markers from the seed."""
+        """Copy the encoder, add a head, and initialize embeddings of new markers from the seed."""
         model = super().new_model(seed)
         if self._new_ids:
             draw_embeddings(model, self._new_ids, seed)
         return model
 
     def accept_labels(self, labels: Sequence[str]) -> None:
-        """Take the types of a loaded model.
+        """Set the types of a loaded model.
 
         Raises:
-            CheckpointError: no label for pairs without a relation.
+            CheckpointError: if there is no label for pairs without a relation.
         """
         if self.config.no_relation_label not in labels:
             raise CheckpointError(
@@ -225,7 +225,7 @@ class RelationsTask(Task[PairsExample, PairInput]):
     # Predictions
 
     def predict(self, example: PairsExample, outputs: Outputs) -> JsonObject:
-        """Make `relations`, each with the probability of its type as score."""
+        """Return `relations`, each with the probability of its type as score."""
         best = [(self.labels[row.argmax()], float(np.exp(row.max()))) for row in outputs]
         return {"relations": [
             {"head": head, "tail": tail, "type": label, "score": round(score, _DIGITS)}
@@ -233,9 +233,9 @@ class RelationsTask(Task[PairsExample, PairInput]):
             if label != self.config.no_relation_label]}
 
     def score(self, examples: Sequence[PairsExample], outputs: Sequence[Outputs]) -> Evaluation:
-        """Score pairs by their types, and the mean loss of those that the training set has.
+        """Score pairs by type, and average the loss of labels that are in the training set.
 
-        Relations that no pair expresses count as pairs that were found unrelated.
+        Relations that no pair represents count as pairs that were predicted to be unrelated.
         """
         rows = np.array([row for output in outputs for row in output]).reshape(
             -1, len(self.labels))

@@ -43,16 +43,16 @@ if TYPE_CHECKING:
 
 
 _DIGITS = 6
-_PLAIN = ("cross-entropy", "none", 0)  # loss, weights and repetition of labels
+_PLAIN = ("cross-entropy", "none", 0)  # loss, class weights and oversampling
 Report = JsonObject
 Reporter = Callable[[Report], object]
-"""Receives reports as they come, and notes for people under the key `note`."""
+"""Receives reports as they are made, and notes for people under the key `note`."""
 Stop = tuple[dict[str, float], JsonObject]
-"""The point at which a run was best, see `Best`, and the settings that its dev set chose."""
+"""The point at which a run was best, see `Best`, and the settings chosen on its dev set."""
 
 
 class TaskObjective(Objective):
-    """The loss of a task, a mean over labels."""
+    """The loss of a task, averaged over labels."""
 
     def __init__(self, task: AnyTask, model: PreTrainedModel) -> None:
         super().__init__(model)
@@ -73,13 +73,13 @@ class SeedRun:
     """A model with a new head, trained with one seed.
 
     Args:
-        plan: of all runs.
-        task: whose training set was read.
-        splits: examples of train, dev and perhaps test; `dev` is not needed beside `stop`.
-        seed: of order, head, dropout and masks.
-        accelerator: of this run, since it holds the loss scale of fp16.
-        tokens: ids of those whose embeddings are trained, see `read_tokens`.
-        stop: where to stop; None chooses it on the development set.
+        plan: plan of all runs.
+        task: task whose training set was read.
+        splits: examples of train, dev and, if given, test; `dev` is not needed with `stop`.
+        seed: seed for order, head, dropout and masks.
+        accelerator: accelerator of this run only, because it keeps the loss scale of fp16.
+        tokens: ids of the tokens whose embeddings are trained, see `read_tokens`.
+        stop: point at which to stop; None to choose it on the development set.
     """
 
     def __init__(self, plan: FinetunePlan, task: AnyTask,
@@ -87,7 +87,7 @@ class SeedRun:
                  tokens: Tensor | None, stop: Stop | None = None) -> None:
         self._plan, self._task, self._splits, self._seed = plan, task, splits, seed
         self._stop, config, inputs = stop, plan.config, splits[TRAIN].inputs
-        task.label_loss = None  # other settings of a grid may have made one
+        task.label_loss = None  # another combination of a grid may have set one
         if isinstance(config, LabelConfig) and (
                 config.loss, config.class_weights, config.oversampling) != _PLAIN:
             labels = input_labels(task, inputs)
@@ -114,15 +114,15 @@ class SeedRun:
                                 hooks_towards(initial, plan.regularization, self.model, seed))
 
     def run(self, report: Reporter, unfinished: Unfinished, key: str) -> Run:
-        """Train until nothing improves, or to the given stop; report each evaluation.
+        """Train until scores no longer improve, or to the given stop; report each evaluation.
 
         Args:
             report: receives a line for each evaluation.
-            unfinished: has the state to continue from, if any, and gets those after evaluations.
-            key: of this run in it.
+            unfinished: contains the state to continue from, if any, and stores new states.
+            key: key of this run in it.
 
         Raises:
-            DivergedError: a loss that is not finite.
+            DivergedError: if a loss is not finite.
         """
         now = unfinished.restore(key, self._trainer)
         best = now.best
@@ -136,7 +136,7 @@ class SeedRun:
                 dev = self._evaluate(DEV, {})
                 report({**line, "dev_loss": round(dev.loss, _DIGITS), "dev": dev.scores})
                 score = dev.scores[self._task.metric]
-                # While the score is 0, a falling loss is progress too.
+                # While the score is 0, a lower loss also counts as progress.
                 rank = score, 0.0 if score else -dev.loss
             if best is None or self._stop or rank > best.rank:
                 best = Best(self._seed, at, rank, dev, unfinished.store(self.model, now.step),
@@ -146,7 +146,7 @@ class SeedRun:
                 break
             unfinished.save(now, best, self._trainer)
         assert best is not None
-        unfinished.processes.wait_for_everyone()  # for the main one to write the weights
+        unfinished.processes.wait_for_everyone()  # until the main process has written the weights
         unfinished.load(self.model, best.weights)
         line = {"seed": self._seed, **{f"best_{name}": value for name, value in best.at.items()},
                 "epochs": at["epoch"]}
@@ -158,14 +158,14 @@ class SeedRun:
         return Run(line, best)
 
     def _is_over(self, at: Mapping[str, float], without_progress: int) -> bool:
-        """Tell whether the run is where it shall stop, or no longer improves."""
+        """Return whether the run has reached its stop, or no longer improves."""
         if self._stop is None:
             return without_progress >= self._plan.finetuning.patience
         unit = "step" if "step" in at and "step" in self._stop[0] else "epoch"
         return at[unit] >= self._stop[0][unit]
 
     def _intervals(self, now: Run) -> Iterator[tuple[dict[str, float], float]]:
-        """Train on, keep `now` up to date, and yield epoch, step and mean loss for evaluations."""
+        """Train, update `now`, and yield epoch, step and mean loss before each evaluation."""
         settings = self._plan.finetuning
         seeds = settings.seed_numbers(self._plan.optimization.seed)
         per_epoch = self._steps // settings.epochs
@@ -195,18 +195,18 @@ class SeedRun:
         found = task.score(examples, run_model(
             task, self.model, examples, self._plan.finetuning.batch_size,
             processes.process_index, processes.num_processes))
-        if math.isnan(found.loss):  # the last update's; those before have had a loss
+        if math.isnan(found.loss):  # caused by the last update
             raise DivergedError(f"the loss on {setting(name)} is {found.loss}; lower "
                                 f"{setting('learning_rate')} or raise {setting('warmup_ratio')}")
         return found
 
 
 class PartialEmbedding(nn.Module):
-    """Some rows of an embedding, looked up by the numbers that they have in the whole.
+    """Some rows of an embedding, looked up by their numbers in the full embedding.
 
     Args:
-        whole: of all tokens; it is left as it is.
-        tokens: (rows,) int64 ascending, those to keep.
+        whole: embedding of all tokens; it is not changed.
+        tokens: (rows,) int64 ascending, ids to keep.
     """
 
     rows: Tensor
@@ -220,15 +220,15 @@ class PartialEmbedding(nn.Module):
         self._padding = None if whole.padding_idx is None else int(rows[whole.padding_idx])
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Embed ids, (batch, tokens); those that are not kept raise an IndexError."""
+        """Embed ids, (batch, tokens); other ids raise an IndexError."""
         return functional.embedding(self.rows[ids], self.weight, self._padding)
 
 
 def read_tokens(plan: FinetunePlan, task: AnyTask, splits: Mapping[str, AnySplit]) -> Tensor | None:
-    """Collect the ids of all sets' tokens, (tokens,) int64 ascending.
+    """Collect the ids of all tokens in the sets, (tokens,) int64 ascending.
 
     Returns:
-        the ids; None unless AdamW trains all weights and nothing else changes them.
+        the ids; None unless AdamW trains all weights without further constraints.
     """
     if plan.regularization != RegularizationConfig() or plan.freezing != FreezeConfig() \
             or plan.optimization.optimizer != "adamw":
@@ -239,10 +239,10 @@ def read_tokens(plan: FinetunePlan, task: AnyTask, splits: Mapping[str, AnySplit
 
 
 def shrink(model: PreTrainedModel, tokens: Tensor | None) -> nn.Embedding | None:
-    """Leave a model the embeddings of these tokens only.
+    """Keep only the embeddings of these tokens in a model.
 
     Returns:
-        its whole embedding; None if it stays, as without tokens.
+        its full embedding; None if it is unchanged, for example without tokens.
     """
     whole = model.get_input_embeddings()
     if tokens is None or type(whole) is not nn.Embedding \
@@ -254,13 +254,13 @@ def shrink(model: PreTrainedModel, tokens: Tensor | None) -> nn.Embedding | None
 
 def trained_model(task: AnyTask, best: Best, tokens: Tensor | None,
                   unfinished: Unfinished) -> PreTrainedModel:
-    """Make the model of the best evaluation; the main process calls.
+    """Build the model of the best evaluation; called by the main process.
 
     Args:
-        task: whose sets were read.
+        task: task whose sets were read.
         best: the evaluation.
-        tokens: ids of those whose embeddings were trained; None for all.
-        unfinished: has the weights.
+        tokens: ids of the tokens whose embeddings were trained; None for all.
+        unfinished: contains the weights.
     """
     model = task.new_model(best.seed)
     whole = shrink(model, tokens)

@@ -1,4 +1,4 @@
-"""Settings of tasks; importing this costs nothing."""
+"""Settings of tasks; this module imports only light modules."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ Scheme = Literal["bio", "bioul", "bilou", "iobes", "io"]
 
 
 def split_names(names: str) -> list[str]:
-    """List the names in a setting, which commas separate."""
+    """List the names in a setting, separated by commas."""
     return [name.strip() for name in names.split(",") if name.strip()]
 
 
 class TaskConfig(Settings, title="Any task"):
     """Settings of any task; each task extends them."""
 
-    max_length: int = option(512, "Longest input in tokens, special tokens included; shorter where "
-                                  "the model reads less.", least=8)
+    max_length: int = option(512, "Maximum input length in tokens, including special tokens; "
+                                  "shorter if the model's limit is lower.", least=8)
 
     @property
     def definition(self) -> JsonObject:
-        """The fields of `TaskScoresConfig` by which `score-tasks` scores as fine-tuning does."""
+        """Fields of `TaskScoresConfig` with which `score-tasks` scores as fine-tuning does."""
         return {name: getattr(self, name) for name in ("types", "merge_types", "negative")
                 if getattr(self, name, "")}
 
@@ -45,9 +45,9 @@ class HeadConfig(TaskConfig, title="A task with a choice of layers over the enco
     """Settings of a task with a choice of layers over the encoder."""
 
     head: Literal["linear", "mlp", "bilstm"] = option(
-        "linear", "Layers over the encoder; mlp and bilstm have `head_layers` below a linear one.")
+        "linear", "Layers over the encoder; mlp and bilstm put `head_layers` under a linear layer.")
     head_layers: int = option(1, "Hidden layers of mlp or bilstm.", least=1)
-    head_size: int = option(512, "Width of a hidden layer; half of it each direction of an LSTM.",
+    head_size: int = option(512, "Width of a hidden layer; each direction of an LSTM has half.",
                             least=2)
     head_dropout: float = option(0.5, "Dropout after hidden layers.", below=1)
 
@@ -57,7 +57,7 @@ class HeadConfig(TaskConfig, title="A task with a choice of layers over the enco
 
     @property
     def is_plain(self) -> bool:
-        """Whether the head is transformers' own."""
+        """Whether the head is the standard one in transformers."""
         return self.head == "linear"
 
 
@@ -65,13 +65,13 @@ class LabelConfig(HeadConfig, title="A task whose inputs or words have labels"):
     """Settings of a task whose inputs or words have labels."""
 
     loss: Literal["cross-entropy", "dice"] = option(
-        "cross-entropy", "dice (Li et al. 2020, section 3.3, with the weight 1 - p of an example) "
-                         "is hardly moved by easy examples of common labels.")
+        "cross-entropy", "dice (Li et al. 2020, section 3.3, with weight 1 - p for each example) "
+                         "gives little weight to easy examples of frequent labels.")
     class_weights: Literal["none", "balanced"] = option(
-        "none", "balanced weighs a label's loss by the inverse of its share of the training set.")
+        "none", "balanced weights a label's loss by the inverse of its share of the training set.")
     oversampling: float = option(
-        0.0, "Share of the commonest label's inputs that those of other labels are repeated to "
-             "reach; 1 balances the labels. An input with many labels counts for its rarest one.",
+        0.0, "Repeat inputs with rare labels up to this share of the most frequent label's count; "
+             "1 balances the labels. An input with several labels counts for the rarest one.",
         most=1)
 
 
@@ -79,25 +79,25 @@ class NerConfig(LabelConfig, title="Named entity recognition"):
     """Settings of named entity recognition."""
 
     stride: int = option(
-        128, "Tokens of a long text that a window repeats of the one before, half of a window at "
-             "most; a word is tagged where it has most context.")
-    types: str = option("", "Types of entities to find; empty for all of the training set.",
+        128, "Number of tokens by which windows of a long text overlap, at most half a window; "
+             "a word is tagged in the window with the most context.")
+    types: str = option("", "Types of entities to find; empty for all types in the training set.",
                         metavar="NAME,...")
-    merge_types: str = option("", "One name for entities of every type.", metavar="NAME")
+    merge_types: str = option("", "One name that replaces all entity types.", metavar="NAME")
     overlapping: bool = option(
-        False, "Tag each type apart, so that entities of different types may overlap.")
+        False, "Tag each type separately, so that entities of different types may overlap.")
     scheme: Scheme = option(
         "bio", "Tags of an entity's words: bio (beginning, inside), bioul (also last and unit; "
-               "bilou and iobes are other names of it) or io, which joins neighbours of one type.")
+               "also called bilou or iobes) or io, which joins adjacent entities of one type.")
     tags: Literal["words", "tokens"] = option(
-        "words", "What has a tag: a word, or each token, so that entities may begin and end inside "
-                 "words where the tokenizer divides them.")
+        "words", "Tag each word, or each token, so that entities may begin and end inside words "
+                 "where the tokenizer splits them.")
     label_pieces: Literal["first", "all"] = option(
-        "first", "Tokens of a word that have a label in training. With the scheme bio, all adds "
+        "first", "Tokens of a word that have a label in training. With scheme bio, all adds "
                  "`subtoken_f1`, the F1 of entities as runs of tokens.")
     crf: bool = option(
-        False, "Conditional random field over the words' tags, one a type with `overlapping`; what "
-               "the scheme forbids is impossible.")
+        False, "Conditional random field over the words' tags, one per type with `overlapping`; "
+               "tag sequences that the scheme forbids are impossible.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -109,16 +109,16 @@ class NerConfig(LabelConfig, title="Named entity recognition"):
         for name, needed in (("loss", "cross-entropy"), ("class_weights", "none"),
                              ("label_pieces", "first")):
             require(not self.crf or getattr(self, name) == needed, name, getattr(self, name),
-                    f"{needed} beside {setting('crf')}, whose loss is that of sequences of words")
+                    f"{needed}, because {setting('crf')} has a loss over sequences of words")
 
     @property
     def is_plain(self) -> bool:
-        """Whether the head is transformers' own."""
+        """Whether the head is the standard one in transformers."""
         return super().is_plain and not self.crf
 
     @property
     def scores_subtokens(self) -> bool:
-        """Whether runs of labelled tokens are scored, too, as BioBIT does with BIO tags."""
+        """Whether runs of labelled tokens are also scored, as in BioBIT with BIO tags."""
         return self.label_pieces == "all" and self.scheme == "bio" and not self.overlapping
 
 
@@ -126,11 +126,11 @@ class PicoConfig(NerConfig, title="PICO elements"):
     """Settings of PICO elements."""
 
     scheme: Scheme = option(
-        "io", "Tags of an element's words, as in ner; EBM-NLP has no borders between neighbours.")
+        "io", "Tags of an element's words, as in ner; EBM-NLP does not separate adjacent elements.")
 
     @property
     def definition(self) -> JsonObject:
-        """Scores are those of words."""
+        """Scores are computed over words."""
         return {**super().definition, "task": "pico"}
 
 
@@ -138,60 +138,60 @@ class ClassificationConfig(LabelConfig, title="Classification"):
     """Settings of classification."""
 
     negative: str = option(
-        "", "Class that is no finding, such as a pair without a relation: F1 is over the others.",
+        "", "Class excluded from F1 because it is not a finding, such as pairs without a relation.",
         metavar="LABEL")
     metric_for_best_model: Literal["accuracy", "macro_f1", "micro_f1"] = option(
-        "accuracy", "Score on the development set that chooses the epoch and the seed.")
+        "accuracy", "Score on the development set that selects the epoch and the seed.")
 
 
 class QaConfig(HeadConfig, title="Extractive question answering"):
     """Settings of extractive question answering."""
 
-    max_length: int = option(384, "Longest window in tokens, of question, text and special tokens.")
-    stride: int = option(128, "Tokens of the text that a window repeats of the one before.")
-    max_answer_tokens: int = option(30, "Longest answer in tokens.", least=1)
-    whole_words: bool = option(True, "Give no answer that begins or ends inside a word.")
-    top_k: int = option(5, "Answers to give, best first, each text once.", least=1)
-    no_answer: bool = option(False, "Learn and say that a text has no answer, as in SQuAD 2.0.")
+    max_length: int = option(384, "Maximum window length in tokens, question and text included.")
+    stride: int = option(128, "Number of text tokens by which consecutive windows overlap.")
+    max_answer_tokens: int = option(30, "Maximum answer length in tokens.", least=1)
+    whole_words: bool = option(True, "Return only answers that begin and end at word boundaries.")
+    top_k: int = option(5, "Number of answers to return, best first, without duplicates.", least=1)
+    no_answer: bool = option(False, "Learn and predict that a text has no answer, as in SQuAD 2.0.")
     null_score_diff_threshold: float | None = option(
-        None, "How much the score of no answer must exceed that of the best answer; by default the "
-              "value with the best F1 on the development set.", least=float("-inf"))
+        None, "Margin by which the score for no answer must exceed the best answer's score; "
+              "default: the value with the best F1 on the development set.", least=float("-inf"))
     metric_for_best_model: Literal["f1", "exact_match", "strict_accuracy", "lenient_accuracy",
                                    "mrr"] = option(
-        "f1", "Score on the development set that chooses the epoch and the seed; strict_accuracy, "
-              "lenient_accuracy and mrr are BioASQ's.")
+        "f1", "Score on the development set that selects the epoch and the seed; strict_accuracy, "
+              "lenient_accuracy and mrr are defined by BioASQ.")
 
 
 class RelationsConfig(LabelConfig, title="Relation extraction"):
     """Settings of relation extraction."""
 
-    head_types: str = option("", "Types of entities that relations start from; empty for all.",
+    head_types: str = option("", "Entity types at the start of relations; empty for all.",
                              metavar="NAME,...")
-    tail_types: str = option("", "Types of entities that they lead to, such as GENE-Y,GENE-N.",
+    tail_types: str = option("", "Entity types at the end of relations, such as GENE-Y,GENE-N.",
                              metavar="NAME,...")
-    directed: bool = option(False, "Tell heads from tails where the types do not; else each pair "
-                                   "is read once, its entities in the order of the text.")
+    directed: bool = option(False, "Distinguish head and tail if the types do not; otherwise each "
+                                   "pair is read once, with its entities in text order.")
     within: Literal["record", "sentence"] = option(
-        "record", "sentence pairs only entities of one sentence, and reads it alone; gold "
-                  "relations between sentences count as missed.")
-    types: str = option("", "Types of relations to learn; pairs of others are unrelated.",
+        "record", "sentence pairs only entities in the same sentence and reads only that sentence; "
+                  "gold relations between sentences count as missed.")
+    types: str = option("", "Types of relations to learn; other types count as unrelated.",
                         metavar="NAME,...")
     no_relation_label: str = option("false", "Label of pairs without a relation.", metavar="LABEL")
     entities: Literal["dummy", "marked", "original"] = option(
-        "dummy", "dummy puts placeholders in place of both entities, marked puts markers around "
-                 "them, original leaves the text as it is.")
+        "dummy", "dummy replaces both entities by placeholders, marked puts markers around them, "
+                 "original keeps the text unchanged.")
     placeholders: str = option(
-        "", 'Names of head and tail, and of both where they overlap, such as "@CHEMICAL$ @GENE$ '
-            '@CHEM-GENE$"; empty for their types as @TYPE$.', metavar="NAMES")
+        "", 'Placeholders for head and tail, and for overlapping ones, such as "@CHEMICAL$ @GENE$ '
+            '@CHEM-GENE$"; by default their types as @TYPE$.', metavar="NAMES")
     markers: str = option(
-        "[E1] [/E1] [E2] [/E2]", "Start and end of the head and of the tail. Those in brackets, "
-                                 "[E1] or <subj>, are new tokens of the model; others are text.",
+        "[E1] [/E1] [E2] [/E2]", "Markers at the start and end of head and tail. Names in brackets "
+                                 "such as [E1] or <subj> become new tokens; others remain text.",
         metavar="NAMES")
     pooling: Literal["cls", "mentions", "mentions-mean", "starts"] = option(
-        "cls", "States that the label is computed from: of the first token, the maximum or the "
-               "mean over each entity's tokens, or of each start marker.")
+        "cls", "States used to predict the label: the first token, the maximum or mean over each "
+               "entity's tokens, or the start markers.")
     metric_for_best_model: Literal["micro_f1", "macro_f1", "weighted_f1"] = option(
-        "micro_f1", "Score on the development set that chooses the epoch and the seed.")
+        "micro_f1", "Score on the development set that selects the epoch and the seed.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -202,16 +202,16 @@ class RelationsConfig(LabelConfig, title="Relation extraction"):
         require(len(self.markers.split()) == 4, "markers", repr(self.markers),
                 "four, such as '[E1] [/E1] [E2] [/E2]'")
         require(self.pooling != "starts" or self.entities == "marked", "pooling", "starts",
-                f"cls, mentions or mentions-mean without {setting('entities')} marked")
+                f"cls, mentions or mentions-mean if {setting('entities')} is not marked")
 
     @property
     def is_plain(self) -> bool:
-        """Whether the head is transformers' own."""
+        """Whether the head is the standard one in transformers."""
         return super().is_plain and self.pooling == "cls"
 
     @property
     def definition(self) -> JsonObject:
-        """A pair that is read once has no direction."""
+        """Relations are undirected if each pair is read once."""
         return {**super().definition, "negative": self.no_relation_label,
                 "undirected": not self.directed}
 
@@ -219,52 +219,52 @@ class RelationsConfig(LabelConfig, title="Relation extraction"):
 class MultilabelConfig(LabelConfig, title="Classification with any number of labels"):
     """Settings of classification with any number of labels."""
 
-    threshold: float = option(0.5, "Probability from which a label is given; 0: the one that is "
+    threshold: float = option(0.5, "Minimum probability of predicted labels; 0: the value that is "
                                    "best on the development set.", below=1)
     metric_for_best_model: Literal["micro_f1", "macro_f1", "example_f1",
                                    "record_micro_f1"] = option(
-        "micro_f1", "Score on the development set that chooses the epoch, the seed and the "
-                    "threshold: over documents (see `meta.document` of records), or over records.")
+        "micro_f1", "Score on the development set that selects the epoch, the seed and the "
+                    "threshold, over documents (`meta.document` of records) or over records.")
 
 
 class SimilarityConfig(TaskConfig, title="The similarity of two texts"):
     """Settings of the similarity of two texts."""
 
     metric_for_best_model: Literal["pearson", "spearman"] = option(
-        "pearson", "Score on the development set that chooses the epoch and the seed.")
+        "pearson", "Score on the development set that selects the epoch and the seed.")
 
 
-# Defaults of fine-tuning where they differ from those of pretraining.
+# Defaults of fine-tuning that differ from pretraining.
 FINETUNE_DEFAULTS = {"learning_rate": 5e-5, "dropout": 0.1}
-_DIGITS = 11  # of a seed; one with more is too large in any case
-_SHOWN = 60  # characters of a wrong value in a message
+_DIGITS = 11  # longest seed to parse; seeds with more digits are too large
+_SHOWN = 60  # characters of a wrong value shown in a message
 
 
 class FinetuneConfig(Settings, title="Length and number of fine-tuning runs"):
     """Length and number of fine-tuning runs."""
 
     seeds: int = option(
-        3, "Runs, each with the next seed; the best on the development set is kept.", least=1)
+        3, "Runs with consecutive seeds; the best one on the development set is kept.", least=1)
     seed_list: str = option(
-        "", "Seeds of the runs instead, such as 13,42,100.", metavar="N,...")
-    epochs: int = option(20, "Most passes over the training set.", least=1)
+        "", "Seeds to use instead, such as 13,42,100.", metavar="N,...")
+    epochs: int = option(20, "Maximum number of passes over the training set.", least=1)
     eval_steps: int = option(
-        0, "Steps between evaluations on the development set; 0: after each epoch.")
+        0, "Steps between evaluations on the development set; 0: once per epoch.")
     patience: int = option(
-        3, "Evaluations without a better score on the development set after which a run ends.",
+        3, "Stop after this number of evaluations without improvement on the development set.",
         least=1)
     decay_to_best: bool = option(
         False, "If the best epochs come before the last, train all seeds again for their median "
-               "number of epochs, so that the learning rate decays to its end there. The better "
-               "runs on the development set are kept.")
-    batch_size: int = option(16, "Inputs a step.", least=1)
+               "number of epochs, so that the learning rate decays to its end there. The runs that "
+               "score better on the development set are kept.")
+    batch_size: int = option(16, "Inputs per step.", least=1)
     grid: str = option(
         "", "Settings to try, each with all seeds; the best mean on the development set is kept. "
-            'Such as "batch-size=16,32 learning-rate=1e-5,3e-5", or blurb or bioptimus for those '
-            'that a paper tried, also with changes: "blurb epochs=20".', metavar="NAME=X,...")
+            'Example: "batch-size=16,32 learning-rate=1e-5,3e-5". blurb and bioptimus try the '
+            'settings from a paper, also with changes: "blurb epochs=20".', metavar="NAME=X,...")
     dev_fold: int | None = option(
-        None, "Number of the fold whose test part chooses epoch and grid settings for all others, "
-              "whose dev parts are learned; by default each fold's dev part chooses its own.")
+        None, "Fold whose test part selects epoch and grid settings for all other folds, which "
+              "also train on their dev parts; by default each fold's own dev part selects them.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -274,28 +274,28 @@ class FinetuneConfig(Settings, title="Length and number of fine-tuning runs"):
                 f"different whole numbers up to {LAST_SEED}, such as 13,42,100")
 
     def seed_numbers(self, first: int) -> list[int]:
-        """List the seeds of the runs, from `first` where they are not listed."""
+        """Return the seeds of the runs: the listed ones, or consecutive ones from `first`."""
         return [*map(int, split_names(self.seed_list))] or [*range(first, first + self.seeds)]
 
 
 def uses_folds(sources: Mapping[str, object], config: FinetuneConfig) -> bool:
-    """Test whether fine-tuning is over folds, whose directory is the training set.
+    """Return whether to fine-tune on folds, which are in the directory given as training set.
 
     Args:
-        sources: of `train` and perhaps `dev` and `test`; files, records or a directory of folds.
-        config: whose `dev_fold` is for folds alone.
+        sources: `train` and, if given, `dev` and `test`; files, records or a directory of folds.
+        config: settings; `dev_fold` requires folds.
 
     Raises:
-        ValueError: sets or settings that contradict each other.
+        ValueError: if sets or settings contradict each other.
     """
     train = sources["train"]
     folds = isinstance(train, str | PathLike) and Path(train).is_dir()
     require(folds or config.dev_fold is None, "dev_fold", config.dev_fold,
-            "none without a directory of folds")
-    require(folds or "dev" in sources, "dev", "none", "a set that chooses the epoch and the seed")
+            "no value unless {setting('train')} is a directory of folds")
+    require(folds or "dev" in sources, "dev", "none", "a set that selects the epoch and the seed")
     for name in ("dev", "test"):
         require(not folds or name not in sources, name, sources.get(name),
-                "none beside folds, each of which has its own")
+                "no file, because each fold contains its own")
     return folds
 
 
@@ -309,10 +309,10 @@ class FinetunePlan:
         model: checkpoint to start from.
         output: checkpoint to write.
         finetuning: length and number of runs.
-        optimization: its seed is the first of the seeds.
+        optimization: optimizer settings; its seed is the first run's seed.
         schedule: the learning rate over each run.
-        regularization: towards the checkpoint's weights.
-        freezing: of weights.
+        regularization: regularization towards the checkpoint's weights.
+        freezing: weights to freeze.
         overwrite: replace the content of the output directory.
         resume: continue an unfinished run, if there is one.
     """
@@ -333,10 +333,10 @@ class FinetunePlan:
     def __post_init__(self) -> None:
         first, seeds = self.optimization.seed, self.finetuning.seeds
         require(bool(self.finetuning.seed_list) or first + seeds - 1 <= LAST_SEED, "seed", first,
-                f"{LAST_SEED - seeds + 1} at most beside {setting('seeds')} {seeds}")
+                f"{LAST_SEED - seeds + 1} at most with {setting('seeds')} {seeds}")
 
     def settings(self) -> JsonObject:
-        """Return the settings of the task and of its fine-tuning by name."""
+        """Return the settings of the task and of fine-tuning by name."""
         return {"task": self.task, **asdict(self.config), **{
             name: value for part in PLAN_PARTS
             for name, value in asdict(getattr(self, part)).items()}}
@@ -345,22 +345,22 @@ class FinetunePlan:
 PLAN_PARTS = {"finetuning": FinetuneConfig, "schedule": LearningRateConfig,
               "optimization": OptimizationConfig, "regularization": RegularizationConfig,
               "freezing": FreezeConfig}
-"""Settings of every task's fine-tuning, by their field of `FinetunePlan`."""
+"""Settings of fine-tuning that all tasks share, by their field in `FinetunePlan`."""
 
 
-class PredictConfig(Settings, title="Passage of records through a fine-tuned model"):
-    """Passage of records through a fine-tuned model."""
+class PredictConfig(Settings, title="Prediction with a fine-tuned model"):
+    """Prediction with a fine-tuned model."""
 
     into: str = option(
-        "predicted", "Key of the object that predictions are added as; the task's own, such as "
-                     "entities or label, replaces the record's annotations, and relations of "
-                     "replaced entities go.")
-    max_length: int = option(0, "Longest input in tokens; 0 for the length it was trained with.")
-    batch_size: int = option(32, "Inputs a pass.", least=1)
-    device: str = option("auto", "Device of the model: auto (a GPU if there is one), cpu, cuda or "
+        "predicted", "Key under which to add the object of predictions. The task's own key, such "
+                     "as entities or label, replaces the record's annotations and removes "
+                     "relations of replaced entities.")
+    max_length: int = option(0, "Maximum input length in tokens; 0: as in training.")
+    batch_size: int = option(32, "Inputs per pass.", least=1)
+    device: str = option("auto", "Device for the model: auto (a GPU if present), cpu, cuda or "
                                  "cuda:N.", metavar="auto|cpu|cuda[:N]")
     precision: Literal["float32", "bf16", "fp16"] = option(
-        "float32", "Data type of matrix products; in bf16 predictions move by its rounding.")
+        "float32", "Data type of matrix products; bf16 changes predictions by rounding.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -369,40 +369,40 @@ class PredictConfig(Settings, title="Passage of records through a fine-tuned mod
 
 
 class TaskScoresConfig(Settings, title="Predictions"):
-    """Predictions: where they are, and what they are predictions of.
+    """Predictions: their key in records and their definition.
 
-    None takes the definition of the task that predictions carry.
+    For settings that are None, the definition stored with the predictions is used.
     """
 
     task: Literal["ner", "pico", "relations", "classification", "multilabel", "similarity", "qa",
                   "factoid"] | None = option(
-        None, "Whose metrics are computed: classification also of nli and yesno, BioASQ's factoid "
-              "with the answers of a question's snippets merged; by default the task whose key "
-              "gold records and predictions have.")
-    predicted: str = option("predicted", "Key of the predictions: an object as `predict` writes "
+        None, "Task whose metrics to compute: classification also for nli and yesno; factoid is "
+              "BioASQ's and merges the answers from a question's snippets. Default: the task whose "
+              "key gold records and predictions contain.")
+    predicted: str = option("predicted", "Key of the predictions: of an object as `predict` writes "
                                          "it, or the task's own key.", metavar="KEY")
     negative: str | None = option(
-        None, "Class that is no finding, such as a pair without a relation; it counts for accuracy "
-              "alone, and F1 is over the others. By default the one that the model was trained "
-              "with.", metavar="LABEL")
+        None, "Class that is not a finding, such as pairs without a relation; it counts only for "
+              "accuracy, not for F1. Default: the class with which the model was trained.",
+        metavar="LABEL")
     types: str | None = option(
-        None, "Types of entities or relations to score; all others are left out of gold and "
-              "predictions. By default those that the model was trained with.",
+        None, "Types of entities or relations to score; others are ignored in gold and "
+              "predictions. Default: the types with which the model was trained.",
         metavar="NAME,...")
     merge_types: str | None = option(
-        None, "One name for entities of every type, in gold and predictions; by default the one "
-              "that the model was trained with.", metavar="NAME")
+        None, "One name that replaces all entity types in gold and predictions. Default: as the "
+              "model was trained.", metavar="NAME")
     undirected: bool | None = option(
-        None, "Relations join two entities whichever of them is the head; by default as the model "
+        None, "Relations have no direction: either entity may be the head. Default: as the model "
               "was trained.")
 
 
-# Gu et al. 2021 (BLURB), section 6.2, with five of its 2 to 60 epochs; Pavlova and Makhlouf 2023
-# (BIOptimus), table 9, whose 5 to 11 epochs are what the development set chooses here.
+# Gu et al. 2021 (BLURB), section 6.2, with five of its epochs from 2 to 60; Pavlova and Makhlouf
+# 2023 (BIOptimus), table 9; early stopping replaces their 5 to 11 epochs.
 NAMED = {"blurb": "learning_rate=1e-5,3e-5,5e-5 batch_size=16,32 epochs=2,5,10,20,60",
          "bioptimus": "learning_rate=1e-5,2e-5 batch_size=4,8,16"}
 
-# The task reads the data, and chooses the kind of head, by its other settings.
+# A grid cannot change other settings of the task, which determine the data and the kind of head.
 _OF_SEEDS = frozenset({"loss", "class_weights", "oversampling", "head_layers", "head_size",
                        "head_dropout"})
 _OF_ALL_RUNS = frozenset({"decay_to_best", "dev_fold", "grid", "precision", "seed", "seed_list",
@@ -410,13 +410,13 @@ _OF_ALL_RUNS = frozenset({"decay_to_best", "dev_fold", "grid", "precision", "see
 
 
 def grid_plans(plan: FinetunePlan) -> Iterator[tuple[JsonObject, FinetunePlan]]:
-    """Yield every combination of a plan's grid: its settings, and the plan with them.
+    """Yield the settings of every combination in a plan's grid, and the plan with these settings.
 
-    Without a grid that is the plan itself. If the learning rate does not depend on the number of
+    Without a grid, yield the plan itself. If the learning rate does not depend on the number of
     epochs, the longest run contains the shorter ones, which are left out.
 
     Raises:
-        BmtoolsError: an unknown setting, a value that cannot be read, or a value out of range.
+        BmtoolsError: if a setting is unknown, or a value cannot be read or is out of range.
     """
     known = {field.name: part for part in ("config", *PLAN_PARTS)
              for field in fields(getattr(plan, part))
@@ -435,8 +435,8 @@ def grid_plans(plan: FinetunePlan) -> Iterator[tuple[JsonObject, FinetunePlan]]:
         try:
             axes[name] = [type(own)(value) for value in values.split(",")]
         except ValueError as error:
-            raise BmtoolsError(f"{setting('grid')}: found {axis!r}, expected values of {name} such "
-                               f"as {own}") from error
+            raise BmtoolsError(f"{setting('grid')}: found {axis!r}, expected values for {name} "
+                               f"such as {own}") from error
     longest = max(axes.get("epochs", []), default=None)
     for combination in itertools.product(*axes.values()):
         chosen, changed = dict(zip(axes, combination, strict=True)), plan

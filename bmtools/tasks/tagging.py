@@ -1,4 +1,4 @@
-"""Tags of words: schemes, entities as tags, tags as entities."""
+"""Tags of words: schemes, and conversion between entities and tags."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 OUTSIDE = "O"
 SUBTOKENS, SUBTOKEN_F1 = "subtokens", "subtoken_f1"
 SCHEMES = {"bio": "BI", **dict.fromkeys(("bioul", "bilou", "iobes"), "BILU"), "io": "I"}
-"""Prefixes of each scheme's tags. BIOUL is also called BILOU, and IOBES with other letters."""
+"""Prefixes of each scheme's tags. BIOUL is also called BILOU; IOBES is BIOUL with other letters."""
 _OPENING, _CLOSING = "BUS", "LEUS"
 Span = tuple[int, int, str]
 TaggedWord = tuple[int, int, Sequence[str]]
@@ -19,13 +19,13 @@ TaggedWord = tuple[int, int, Sequence[str]]
 
 
 class TaggedTokens(TypedDict):
-    """Predictions that have the tags of all tokens."""
+    """Predictions that contain the tags of all tokens."""
 
     subtokens: Sequence[TaggedWord]
 
 
 def group_labels(scheme: str, types: Sequence[str], overlapping: bool) -> list[list[str]]:
-    """List the tags of each group, O first; a word has one tag of each group.
+    """List the tags of each group, O first; a word has one tag from each group.
 
     A group contains all types, or one type if types overlap.
     """
@@ -35,7 +35,7 @@ def group_labels(scheme: str, types: Sequence[str], overlapping: bool) -> list[l
 
 
 def can_follow(scheme: str, tag: str, following: str) -> bool:
-    """Test whether a scheme allows a tag right after another one."""
+    """Return whether a scheme allows a tag right after another one."""
     if scheme == "io":
         return True
     (before, _, kind), (prefix, _, own_kind) = tag.partition("-"), following.partition("-")
@@ -47,12 +47,12 @@ def can_follow(scheme: str, tag: str, following: str) -> bool:
 
 def tag_words(words: np.ndarray, entities: Iterable[Span],
               scheme: str = "bio") -> tuple[list[str], Counter[str]]:
-    """Tag words; of entities that share a word the longest is tagged.
+    """Tag words; if entities share a word, the longest one is tagged.
 
     Args:
         words: (words, 2) start and end of each word.
-        entities: start, end and type.
-        scheme: of the tags.
+        entities: start, end and type of each.
+        scheme: scheme of the tags.
 
     Returns:
         a tag for each word, and how many entities are `unaligned` or `overlapping`.
@@ -72,7 +72,7 @@ def tag_words(words: np.ndarray, entities: Iterable[Span],
 
 
 def _prefixes(length: int, scheme: str) -> str:
-    """Name the prefixes of an entity's words."""
+    """Return the prefixes of an entity's words."""
     if scheme == "io":
         return "I" * length
     if scheme == "bio":
@@ -81,13 +81,13 @@ def _prefixes(length: int, scheme: str) -> str:
 
 
 def tags_to_spans(tags: Sequence[str]) -> list[Span]:
-    """Read spans from tags of any scheme, whatever a model made of them.
+    """Convert tags of any scheme to spans, including invalid sequences from a model.
 
-    A tag that continues nothing of its type opens a span, and an open span ends where another
+    A tag that does not continue a span of its type opens one, and an open span ends where another
     begins, as in the CoNLL-2000 script and in seqeval's default mode. E and S are read as L and U.
 
     Returns:
-        first word, word after the last, and type.
+        first word, word after the last, and type of each span.
     """
     spans: list[Span] = []
     start, open_kind = 0, ""
@@ -105,7 +105,7 @@ def tags_to_spans(tags: Sequence[str]) -> list[Span]:
 
 
 def iob2_spans(tags: Sequence[str]) -> list[Span]:
-    """Read spans from BIO tags strictly: an I that continues nothing of its type is no entity.
+    """Convert BIO tags to spans strictly: an I that does not continue a span is not an entity.
 
     Source: seqeval's strict mode with its scheme IOB2.
     """
@@ -117,14 +117,14 @@ def iob2_spans(tags: Sequence[str]) -> list[Span]:
 
 
 def token_runs(words: Sequence[TaggedWord], gold: Iterable[Span]) -> tuple[set[Span], set[Span]]:
-    """Read the entities of a text as runs of tokens: first token, token after the last, and type.
+    """Convert a text's entities to runs of tokens: first token, token after the last, and type.
 
     Args:
-        words: with predicted tags.
-        gold: entities of the text; of those that share a word the longest has a run.
+        words: words with predicted tags.
+        gold: entities of the text; if entities share a word, only the longest one is converted.
 
     Returns:
-        runs of gold entities and of predictions.
+        runs of gold entities and of predicted entities.
     """
     borders = np.array([word[:2] for word in words], dtype=np.int64).reshape(-1, 2)
     expected = [tag for word_tag, (*_, own) in zip(tag_words(borders, gold)[0], words, strict=True)

@@ -1,6 +1,6 @@
-"""The protocol of a task: all that fine-tuning and prediction need to know of it.
+"""The protocol of a task: everything that fine-tuning and prediction need from it.
 
-A task is one file with a subclass of `Task`, its settings, and one line of the registry.
+A task consists of a file with a subclass of `Task`, its settings, and one line in the registry.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ class ModelInput:
 
     Args:
         ids: (tokens,) int32.
-        target: what its outputs are trained towards; IGNORED where there is no label, or the
-            training set lacks it.
-        truncated: tokens that were cut off.
+        target: training target of the outputs; IGNORED if there is no label, or the label is not in
+            the training set.
+        truncated: number of tokens that were cut off.
     """
 
     ids: np.ndarray
@@ -76,18 +76,18 @@ InputT = TypeVar("InputT", bound=ModelInput)
 InputT_co = TypeVar("InputT_co", bound=ModelInput, covariant=True)
 ExampleT = TypeVar("ExampleT", bound="Example[ModelInput]")
 Arrays = Mapping[str, np.ndarray]
-"""A collated batch: arguments of a model by name."""
+"""A collated batch: the model's arguments by name."""
 Outputs = Sequence[np.ndarray]
-"""The output of each input of an example."""
+"""The outputs for the inputs of an example, one each."""
 
 
 @dataclass(frozen=True)
 class Example(Generic[InputT_co]):
-    """A record, or a part of one, as a task sees it.
+    """A record, or part of a record, prepared for a task.
 
     Args:
         inputs: sequences that the model reads, such as the windows of a long text.
-        record: that they are made from.
+        record: the record that they come from.
     """
 
     inputs: Sequence[InputT_co]
@@ -100,8 +100,8 @@ class Split(Generic[ExampleT]):
 
     Args:
         examples: in the order of the records.
-        counts: number of records and the like, for the report.
-        notes: one line each about data that the task cannot use or express fully.
+        counts: number of records and other counts for the report.
+        notes: one line per problem with data that the task cannot use or represent completely.
     """
 
     examples: list[ExampleT]
@@ -119,11 +119,11 @@ class Evaluation:
     """Scores of a model on a set.
 
     Args:
-        scores: by name, among them the task's metrics; reported after every epoch.
-        details: reported of the best epoch only, such as scores by type.
-        loss: mean loss in nats; infinite where the set has no label that the model knows.
-        settings: of the task that were chosen on this set, by name; with those of the development
-            set the test set is scored, and they are saved with the model.
+        scores: scores by name, including the task's metrics; reported after every epoch.
+        details: scores reported only for the best epoch, such as scores by type.
+        loss: mean loss in nats; infinite if the set has no label that the model knows.
+        settings: task settings that were chosen on this set, by name. The test set is scored with
+            the settings from the development set, and they are saved with the model.
     """
 
     scores: JsonObject
@@ -135,27 +135,27 @@ class Evaluation:
 class Task(ABC, Generic[ExampleT, InputT]):
     """A supervised task over a pretrained encoder: its data, head, loss and scores.
 
-    Fine-tuning calls `read` for each set, `train` first, then for each seed `new_model`, `logits`
-    and `loss` on batches that `collate` and `collate_labels` make, and `score` on the outputs for
-    `dev` and `test`. Prediction calls `load`, `accept_labels`, and for each record
-    `encode` and `predict`. The loss is cross-entropy unless a task overrides it.
+    Fine-tuning calls `read` for each set, starting with `train`. For each seed it then calls
+    `new_model`; `logits` and `loss` on batches from `collate` and `collate_labels`; and `score` on
+    the outputs for `dev` and `test`. Prediction calls `load` and `accept_labels`, and for each
+    record `encode` and `predict`. The loss is cross-entropy unless a task overrides it.
 
     Attributes:
-        model_class: transformers' auto class whose head the task trains; see `head_for`.
-        pooling: states that other heads read, if not those of all tokens: `cls`, the first one.
-        problem_type: what transformers makes of the outputs; written into `config.json`. None
-            where the class leaves no choice.
-        key: of records, that holds the annotation which the task learns.
-        dependent: further keys of records that go where predictions take the annotation's place.
+        model_class: auto class of transformers whose head the task trains; see `head_for`.
+        pooling: states that other heads read: `cls`, the first one; empty for all tokens.
+        problem_type: how transformers interprets the outputs; written into `config.json`. None if
+            the class allows only one interpretation.
+        key: key of records that contains the annotation to learn.
+        dependent: further keys of records to remove if predictions replace the annotation.
         metrics: scores whose mean over seeds is reported.
-        metric: the score that chooses the epoch and the seed, higher is better: the setting
+        metric: score that selects the epoch and the seed, higher is better: the setting
             `metric_for_best_model`, or the first of the metrics.
-        labels: of the model's outputs by id; known once `train` was read, or from a checkpoint.
+        labels: labels of the model's outputs by id; set after `train` is read or a model loaded.
         label_loss: sums the losses of logits and label ids; None for cross-entropy.
-        fixed_labels: the outputs mean the same whatever the training set.
-        normalized: outputs are log probabilities, not logits.
-        reads_titles: titles are a part of what the model reads.
-        into: key of records that predictions are added under.
+        fixed_labels: whether the labels are the same for every training set.
+        normalized: whether outputs are log probabilities instead of logits.
+        reads_titles: whether titles are part of the model's input.
+        into: key of records under which predictions are added.
 
     Args:
         config: settings of the task.
@@ -188,32 +188,32 @@ class Task(ABC, Generic[ExampleT, InputT]):
              reject: Reject = refuse) -> Split[ExampleT]:
         """Read an annotated set; the one named `train` determines the labels.
 
-        Its examples have only inputs that something can be learned from.
+        The examples contain only inputs that the model can learn from.
 
         Raises:
-            DataError: a set that the model cannot learn from or be scored by.
+            DataError: if the model cannot learn from the set or be scored on it.
         """
 
     @abstractmethod
     def encode(self, records: Sequence[Record]) -> Sequence[ExampleT]:
-        """Encode records for prediction, one example each; annotations are not read."""
+        """Encode records for prediction, one example each; ignore annotations."""
 
     @abstractmethod
     def collate(self, inputs: Sequence[InputT]) -> dict[str, np.ndarray]:
-        """Pad inputs to a batch; the keys are arguments of the model, `attention_mask` is one."""
+        """Pad inputs to a batch of the model's arguments, including `attention_mask`."""
 
     def collate_labels(self, inputs: Sequence[InputT], batch: Arrays) -> np.ndarray:
-        """Make the labels of a collated batch, IGNORED where there is none."""
+        """Make the labels of a collated batch; IGNORED for positions without a label."""
         return np.stack([item.target for item in inputs])
 
     # Model
 
     @classmethod
     def head_for(cls, config: TaskConfig) -> tuple[str, MakeHead | None]:
-        """Name transformers' auto class whose head the task trains with these settings.
+        """Return the auto class of transformers whose head the task trains with these settings.
 
         Returns:
-            the class, and what makes the module in place of its output layer; None keeps that.
+            the class, and the function that makes a module to replace its output layer, or None.
         """
         if not isinstance(config, HeadConfig) or config.is_plain:
             return cls.model_class, None
@@ -223,7 +223,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
     def new_model(self, seed: int) -> PreTrainedModel:
         """Copy the encoder and give it a head for the labels.
 
-        It is the checkpoint's own where `trained_head` finds one, else drawn from the seed alone.
+        The head is the checkpoint's own if `trained_head` finds one, or initialized from the seed.
         """
         _, make_head = self.head_for(self.config)
         model = with_new_head(self.checkpoint, self.labels, seed, make_head, self.trained_head())
@@ -232,11 +232,11 @@ class Task(ABC, Generic[ExampleT, InputT]):
         return model
 
     def finish(self, model: PreTrainedModel) -> PreTrainedModel:
-        """Change a trained model into what is written, in place."""
+        """Convert a trained model in place to the form that is written."""
         return model
 
     def trained_head(self) -> nn.Module | None:
-        """Load the checkpoint's output layer if it is of this kind, and for the same labels."""
+        """Load the checkpoint's output layer if it has this form and the same labels."""
         encoder = self.checkpoint
         config = read_config(encoder.path)
         stated = config.get("id2label") or {}
@@ -260,11 +260,11 @@ class Task(ABC, Generic[ExampleT, InputT]):
 
         Args:
             directory: the fine-tuned model.
-            device: where it will run.
-            config: settings that it was trained with.
+        device: device to run it on.
+        config: settings that it was trained with.
 
         Raises:
-            CheckpointError: no such directory, or weights of encoder or head are missing.
+            CheckpointError: if the directory or weights of encoder or head are missing.
         """
         model_class, make_head = cls.head_for(config)
         if make_head is None or read_exported(directory):
@@ -278,16 +278,16 @@ class Task(ABC, Generic[ExampleT, InputT]):
             head.load_state_dict(read_weights(directory, f"{name}."))
         except RuntimeError as error:
             raise CheckpointError(f"{directory}: the weights of {name} do not fit a "
-                                  f"{type(head).__name__}, expected those that bmtools finetune "
-                                  "wrote with the settings of bmtools.json") from error
+                                  f"{type(head).__name__}, expected weights as bmtools finetune "
+                                  "writes them with the settings in bmtools.json") from error
         head.to(device).eval().replace_layer(model, name)
         return checkpoint
 
     def accept_labels(self, labels: Sequence[str]) -> None:
-        """Take the labels of a loaded model.
+        """Set the labels of a loaded model.
 
         Raises:
-            CheckpointError: labels that are not this task's.
+            CheckpointError: if the labels do not belong to this task.
         """
         self.labels = list(labels)
 
@@ -297,10 +297,10 @@ class Task(ABC, Generic[ExampleT, InputT]):
 
     def states_read(self, batch: dict[str, Tensor],
                     labels: Tensor) -> tuple[StateIndex | None, Tensor]:
-        """Find the states that logits with labels come from; the batch is changed accordingly.
+        """Find the states needed for the labelled logits, and restrict the batch to them.
 
         Returns:
-            rows and positions, (batch, tokens) before; None for all; and the labels of logits.
+            rows and positions in (batch, tokens), or None for all; and the labels of the logits.
         """
         if getattr(self.config, "head", "") == "bilstm":
             return None, labels
@@ -311,7 +311,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
         return ((slice(None), slice(0, 1)) if "Sequence" in self.model_class else None), labels
 
     def loss(self, model: PreTrainedModel, logits: Tensor, labels: Tensor) -> Tensor:
-        """Sum the loss over labels: cross-entropy in nats, or what `label_loss` computes."""
+        """Sum the loss over labels: cross-entropy in nats, or the result of `label_loss`."""
         labelled = labels != IGNORED
         logits = logits[labelled].float()
         if self.label_loss is not None:
@@ -319,23 +319,23 @@ class Task(ABC, Generic[ExampleT, InputT]):
         return cross_entropy(logits, labels[labelled], reduction="sum")
 
     def outputs(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
-        """Compute what `predict` and `score` read, (batch, ...), in float32."""
+        """Compute the outputs that `predict` and `score` read, (batch, ...), in float32."""
         logits = self.logits(model, batch).float()
         return logits.log_softmax(dim=-1) if self.normalized else logits
 
     def trim(self, item: InputT, output: np.ndarray) -> np.ndarray:
-        """Keep of an input's output what is needed; padding is still in it."""
+        """Keep the part of an input's output that is needed; the output still contains padding."""
         return output
 
     # Predictions
 
     @abstractmethod
     def predict(self, example: ExampleT, outputs: Outputs) -> JsonObject:
-        """Make the predictions for a record, by key, from the output of each of its inputs."""
+        """Return the predictions for a record, by key, from the outputs for its inputs."""
 
     @abstractmethod
     def score(self, examples: Sequence[ExampleT], outputs: Sequence[Outputs]) -> Evaluation:
-        """Score predictions for a set, from the output of each input of each example."""
+        """Score predictions for a set, from the outputs for each example's inputs."""
 
 
 AnyTask = Task[Any, Any]
@@ -344,12 +344,12 @@ AnySplit = Split[Any]
 
 def with_keys(records: Iterable[Record], expected: Mapping[str, str],
               reject: Reject = refuse) -> Iterator[Record]:
-    """Yield the records that have some keys, with text where it is text; others are rejected.
+    """Yield the records that have all expected keys, with text that is not empty; reject others.
 
     Args:
-        records: to look at.
-        expected: what each key holds, for a message.
-        reject: receives the others.
+        records: records to check.
+        expected: description of each key's content, for a message.
+        reject: receives the other records.
     """
     for record in records:
         lacking = [key for key in expected if record.get(key) is None
@@ -369,16 +369,16 @@ def unread_titles(task: AnyTask, records: Iterable[Record]) -> int:
 
 
 def note_on_titles(titles: int) -> str:
-    """Say that titles are not read, and what to do."""
+    """Write a note that titles are not read, with a fix."""
     return (f"found {count_of(titles, 'titles')} of records, which this task does not read, "
-            "because offsets count from the start of the text; to have titles read, put them into "
+            "because offsets count from the start of the text; to use titles, add them to "
             "'text'")
 
 
 def notes_on_sets(task: AnyTask, splits: Mapping[str, AnySplit]) -> Iterator[str]:
-    """Say how many titles are not read, and how many texts each set shares with an earlier one.
+    """Yield notes on titles that are not read, and on texts that two sets have in common.
 
-    Records with a question also have it in common; case and white space make no difference.
+    Records with a question must also have the same question. Case and white space are ignored.
     """
     sets = {name: [example.record for example in one.examples] for name, one in splits.items()}
     for name, records in sets.items():
@@ -389,29 +389,29 @@ def notes_on_sets(task: AnyTask, splits: Mapping[str, AnySplit]) -> Iterator[str
     for first, second in combinations(keys, 2):
         known = {*keys[first]}
         if count := sum(key in known for key in keys[second]):
-            what = "scores on them are too good" if first == TRAIN else \
-                "these records also choose the epoch and the seed"
+            what = "scores on them are too optimistic" if first == TRAIN else \
+                "these records also select the epoch and the seed"
             yield (f"{setting(second)}: {count} of {count_of(len(keys[second]), 'records')} have "
-                   f"the text of a record of {setting(first)}; {what}, and bmtools split makes "
+                   f"the text of a record in {setting(first)}; {what}; run bmtools split to make "
                    "sets without such records")
 
 
 def unseen_labels(counts: Mapping[str, int], known: Collection[str],
                   of: str) -> tuple[dict[str, int], list[str]]:
-    """List the labels of a set that the training set lacks, and a note on each.
+    """List the labels of a set that are not in the training set, with a note on each.
 
     Args:
-        counts: of the set's labels.
+        counts: how often each label occurs in the set.
         known: labels of the training set.
-        of: what has a label, such as "of 9 relations are".
+        of: start of the note after the count, such as "of 9 relations are".
     """
     unseen = {label: counts[label] for label in sorted(counts) if label not in known}
-    return unseen, [f"{count} {of} {label}, which {setting(TRAIN)} lacks; they count as missed"
+    return unseen, [f"{count} {of} {label}, which is not in {setting(TRAIN)}; they count as missed"
                     for label, count in unseen.items()]
 
 
 def encode_texts(tokenizer: PreTrainedTokenizerBase, texts: Iterable[str]) -> Iterator[Encoding]:
-    """Encode texts in order, without special tokens; some are encoded at a time."""
+    """Encode texts in order, without special tokens; a chunk is encoded at a time."""
     pending, backend = iter(texts), tokenizer.backend_tokenizer
     while chunk := list(islice(pending, _TEXTS_AT_ONCE)):
         yield from backend.encode_batch(list(special_tokens_as_text(backend, chunk)),
@@ -419,7 +419,7 @@ def encode_texts(tokenizer: PreTrainedTokenizerBase, texts: Iterable[str]) -> It
 
 
 def pad(sequences: Sequence[np.ndarray], fill: int) -> np.ndarray:
-    """Stack sequences of several lengths, (batch, tokens) int64."""
+    """Stack sequences of different lengths, (batch, tokens) int64."""
     padded = np.full((len(sequences), max(map(len, sequences))), fill, dtype=np.int64)
     for row, sequence in zip(padded, sequences, strict=True):
         row[:len(sequence)] = sequence
@@ -427,17 +427,17 @@ def pad(sequences: Sequence[np.ndarray], fill: int) -> np.ndarray:
 
 
 def pad_ids(ids: Sequence[np.ndarray], fill: int) -> dict[str, np.ndarray]:
-    """Pad the ids of inputs: `input_ids` and `attention_mask`, (batch, tokens) int64 each."""
+    """Pad the ids of inputs to `input_ids` and `attention_mask`, (batch, tokens) int64 each."""
     return {"input_ids": pad(ids, fill),
             "attention_mask": pad([np.ones_like(item) for item in ids], 0)}
 
 
 def mean_loss(log_probabilities: np.ndarray, label_ids: np.ndarray) -> float:
-    """Average the cross-entropy over labels, in nats; infinite where there is none.
+    """Average the cross-entropy over labels, in nats; infinite without labels.
 
     Args:
         log_probabilities: (items, labels).
-        label_ids: (items,), IGNORED where there is no label.
+        label_ids: (items,), IGNORED for items without a label.
     """
     [known] = np.nonzero(label_ids != IGNORED)
     losses = -log_probabilities[known, label_ids[known]]

@@ -1,4 +1,4 @@
-"""Unfinished fine-tuning: what is done of it, beside the output, to continue after a kill."""
+"""Unfinished fine-tuning: finished work stored next to the output, to continue after a kill."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from bmtools.training.loop import Trainer
 
 SHARE_OF_SAVING = 0.05
-"""Most time that saving states may take, as a share of the time of training."""
-_WEIGHTS = "weights-"  # directories begin so; the number of the run and the step follow
+"""Maximum share of training time that saving states may take."""
+_WEIGHTS = "weights-"  # start of directory names, before the numbers of run and step
 
 
 @dataclass
@@ -52,13 +52,13 @@ class Best:
     """The best evaluation of a seed; the highest `rank` is best.
 
     Args:
-        seed: of the run.
+        seed: seed of the run.
         at: epoch and, with evaluations between epochs, step.
-        rank: score, and what decides between equal ones.
+        rank: score, and a second value that decides between equal scores.
         dev: scores on the development set.
-        weights: directory of the model's, by name; empty if they are no longer needed.
-        tokens_seen: in training up to it.
-        decay: factor of the embeddings that are not in the weights, by weight decay.
+        weights: name of the directory with the model's weights; empty if no longer needed.
+        tokens_seen: tokens seen in training up to this evaluation.
+        decay: factor by which weight decay shrinks the embeddings that are not in the weights.
     """
 
     seed: int
@@ -75,15 +75,15 @@ class Run:
     """A seed's run: after an evaluation, or at its end.
 
     Args:
-        line: of the report, at the end; it has the key `diverged` if the run did.
-        best: the best evaluation; None before the first, and of a run that diverged.
-        key: of the run.
-        step: updates done.
-        evaluations: number of them.
-        since: number of the best one.
-        tokens_seen: in training.
-        decay: as of `Best`.
-        weights: directory of the model's and of the optimizer's state, by name.
+        line: line of the report, set at the end; it has the key `diverged` if the run diverged.
+        best: the best evaluation; None before the first one, and for a run that diverged.
+        key: key of the run.
+        step: number of finished updates.
+        evaluations: number of evaluations.
+        since: number of the best evaluation.
+        tokens_seen: tokens seen in training.
+        decay: as in `Best`.
+        weights: name of the directory with the state of model and optimizer.
         scaler: state of the loss scaler of fp16.
     """
 
@@ -101,14 +101,14 @@ class Run:
 
 @dataclass
 class Progress:
-    """What is done of fine-tuning.
+    """Finished work of fine-tuning.
 
     Args:
         identity: settings and inputs that must not change when it is resumed, by name and part.
         finished: runs that have ended, by key.
-        running: the run that has not.
-        energy: of all sessions.
-        wall_seconds: of all sessions.
+        running: the run that has not ended.
+        energy: energy used in all sessions.
+        wall_seconds: duration of all sessions.
     """
 
     identity: dict[str, JsonObject] = field(default_factory=dict)
@@ -121,21 +121,21 @@ class Progress:
 class Unfinished:
     """The directory of an unfinished fine-tuning, which the main process writes.
 
-    Directories of weights are put in place whole, `state.json` then names those that count, and
-    the others are removed.
+    Directories of weights are moved into place when complete. Then `state.json` names the ones in
+    use, and the others are removed.
 
     Args:
-        plan: of all runs.
-        processes: that share the work.
+        plan: plan of all runs.
+        processes: processes that share the work.
 
     Attributes:
-        progress: what is done.
-        precision: that the run was begun with, if it is resumed.
-        part: of the work; the name of a fold.
+        progress: finished work.
+        precision: precision with which a resumed run was started.
+        part: part of the work; the name of a fold.
         began: when the first session would have begun without a break, by the monotonic clock.
 
     Raises:
-        BmtoolsError: there is an unfinished run that is neither to be resumed nor to be replaced.
+        BmtoolsError: if there is an unfinished run and neither `resume` nor `overwrite` is set.
     """
 
     def __init__(self, plan: FinetunePlan, processes: PartialState) -> None:
@@ -150,14 +150,14 @@ class Unfinished:
         self._next_save = 0.0
 
     def require(self, plan: FinetunePlan, splits: Mapping[str, AnySplit]) -> None:
-        """Make sure that settings and inputs are those of the run so far, or note them.
+        """Check that settings and inputs equal those of the run so far, or store them.
 
         Args:
-            plan: with a precision that is no longer `auto`.
+            plan: plan with a resolved precision, not `auto`.
             splits: the sets that were read.
 
         Raises:
-            CheckpointError: one of them differs, in all processes.
+            CheckpointError: if one of them differs; raised in all processes.
         """
         def compare() -> None:
             identity = {**lasting(plan.settings()),
@@ -175,10 +175,10 @@ class Unfinished:
         """Write a model's weights after a step, and return the name of their directory.
 
         Args:
-            model: its weights.
-            step: updates done.
-            optimizer: its state, which is written beside them.
-            kept: directory that stays; others that are not noted are removed.
+            model: model whose weights to write.
+            step: number of finished updates.
+            optimizer: optimizer state to write with the weights.
+            kept: directory to keep; other directories that are not recorded are removed.
         """
         name = f"{_WEIGHTS}{len(self.progress.finished)}-{step}{'-state' * bool(optimizer)}"
         if self.processes.is_main_process:
@@ -197,12 +197,12 @@ class Unfinished:
             load_model(model, path)
 
     def save(self, run: Run, best: Best, trainer: Trainer) -> None:
-        """Save the state of a run, unless that would take too much of the time.
+        """Save the state of a run, unless saving would take too large a share of the time.
 
         Args:
-            run: what the state adds is filled in.
+            run: run to which the state is added.
             best: the best evaluation so far.
-            trainer: with weights and optimizer.
+            trainer: trainer with weights and optimizer.
         """
         began, scaler = time.monotonic(), trainer.accelerator.scaler
         if not self.processes.is_main_process or began < self._next_save:
@@ -216,7 +216,7 @@ class Unfinished:
         self._next_save = ended + (ended - began) / SHARE_OF_SAVING
 
     def restore(self, key: str, trainer: Trainer) -> Run:
-        """Restore the state of a run; a new one if none was saved."""
+        """Restore the state of a run, or return a new run if none was saved."""
         run = self.progress.running
         if run is None or run.key != key:
             return Run(key=key)
@@ -227,7 +227,7 @@ class Unfinished:
         return run
 
     def finish(self, key: str, run: Run) -> None:
-        """Note that a run has ended."""
+        """Record that a run has ended."""
         self.progress.finished[key], self.progress.running = run, None
         if self.processes.is_main_process:
             self._write()
@@ -240,7 +240,7 @@ class Unfinished:
         self._remove_useless()
 
     def _remove_useless(self, kept: str = "") -> None:
-        """Remove all directories but the one to keep and those of noted runs."""
+        """Remove all directories except the one to keep and those of recorded runs."""
         running = self.progress.running
         bests = [run.best for run in (*self.progress.finished.values(), running) if run]
         useful = {kept, running and running.weights, *(best.weights for best in bests if best)}

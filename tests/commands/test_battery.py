@@ -64,8 +64,8 @@ CASES = {
     "finetune ner": Case(
         ("--model", "MODEL", "--dev", "DEV", "--seeds", "1", "--epochs", "1", "--max-length",
          "16", "-o", "OUT"),
-        blank="FILE:1: key 'entities' is missing; expected a list, empty where the text names "
-              "nothing", records=TAGGED, option="--train"),
+        blank="FILE:1: key 'entities' is missing; expected a list, empty without entities",
+        records=TAGGED, option="--train"),
     "score-pppl": Case(
         ("--model", "MODEL"),
         blank="FILE:1: key 'text': found no tokens to score, expected a sentence"),
@@ -112,7 +112,7 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
     "finetune ner": (
         (("--crf", "--loss", "dice"), "--loss: found dice, expected cross-entropy beside --crf"),
         (("--train", "-", "--dev", "-"),
-         "only one of --train, --dev and --test can be stdin"),
+         "read only one of --train, --dev and --test from stdin"),
     ),
     "score-pppl": (
         (("--model", "MODEL", "--details", "-"), "--details and --output are the same"),

@@ -115,5 +115,5 @@ def test_a_crf_or_an_lstm_is_refused(run: Callable[..., Any], write_lines: Calla
     finetune(task, tiny_checkpoint, path, path, tmp_path / "tuned", seeds=1, epochs=1, **settings)
     done = run("export", "model", tmp_path / "tuned", "-o", tmp_path / "out")
     assert (done.code, done.err) == (1, (
-        f"bmtools: {tmp_path / 'tuned'}: found a head with a CRF or an LSTM, which no graph of "
-        "other engines holds; fine-tune with a linear head or mlp and no CRF\n"))
+        f"bmtools: {tmp_path / 'tuned'}: found a head with a CRF or an LSTM, which cannot be "
+        "exported to other engines; fine-tune with a linear head or mlp and without CRF\n"))

@@ -66,9 +66,9 @@ def test_entities_that_tags_cannot_express_are_reported(run: Callable[..., Any],
     arguments[arguments.index("--dev") + 1] = write_lines("odd.jsonl", odd)
     outcome = run(*arguments)
     assert outcome.code == 0
-    assert ("--dev: of 3 entities, 1 with a border inside a word; 1 overlapping a longer one, not "
-            "tagged; tags can give back 1") in outcome.err
-    assert "--dev: 1 of 3 entities are OTHER, which --train lacks" in outcome.err
+    assert ("--dev: of 3 entities, 1 that begin or end inside a word; 1 overlapping a longer "
+            "entity and not tagged; tags can represent 1") in outcome.err
+    assert "--dev: 1 of 3 entities are OTHER, which is not in --train" in outcome.err
 
 
 LABELLED = [{"id": str(n), "text": TEXT, "text_pair": word, "label": word}
@@ -240,7 +240,7 @@ def test_folds_without_dev_need_one_that_stops(run: Callable[..., Any], checkpoi
                  "-o", tmp_path / "out")
     outcome = run(*arguments)
     assert outcome.code == 1
-    assert "fold-0: found no dev.jsonl, expected one that chooses the epoch, or --set dev_fold" \
+    assert "fold-0: found no dev.jsonl to select the epoch; add it, or use --set dev_fold" \
         in outcome.err
     outcome = run(*arguments, "--set", "dev_fold=7")
     assert outcome.code == 1 and "dev_fold: found 7, expected one of 0, 1, 2" in outcome.err

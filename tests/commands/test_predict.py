@@ -103,8 +103,8 @@ def test_a_value_that_is_no_prediction_is_never_replaced(
     path = write_lines("in.jsonl", {"id": "1", "text": TEXTS[0], "predicted": "by hand"})
     outcome = run("predict", "--model", models / "tagger", path)
     assert outcome.code == 1
-    assert outcome.err == (f"bmtools: {path}:1: key 'predicted': found another value than "
-                           "predictions; name another key by --into\n")
+    assert outcome.err == (f"bmtools: {path}:1: key 'predicted': found a value that is not "
+                           "an object of predictions; set --into to another key\n")
 
 
 @pytest.mark.parametrize("key", ["text", "id", "label", ""])

@@ -308,7 +308,7 @@ def test_sets_of_labels_are_described(bert: Path) -> None:
     assert split.counts == {"records": 2, "truncated": 1, "documents": 1, "unlabelled": 1,
                             "labels": {"cuore": 1, "nuovo": 1}, "unseen_labels": {"nuovo": 1}}
     assert split.notes == [
-        "1 of 2 records have the label nuovo, which train lacks; they count as missed",
+        "1 of 2 records have the label nuovo, which is not in train; they count as missed",
         "1 of 2 records are longer than 16 tokens and were truncated"]
 
 

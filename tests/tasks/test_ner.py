@@ -81,8 +81,8 @@ def test_tokens_represent_entities_inside_words(tokenizers: dict[str, Any]) -> N
         split = task.read("train", [Record(id="1", text=text, entities=given)])
         assert (split.counts["reachable"], split.counts["words"]) == (0, 5)
         assert split.notes == [
-            "of 3 entities, 3 with a border inside a word; 1 overlapping a longer one, not tagged; "
-            "tags can give back 0; tags tokens can begin and end inside words"]
+            "of 3 entities, 3 that begin or end inside a word; 1 overlapping a longer entity and "
+            "not tagged; tags can represent 0; use tags tokens to tag parts of words"]
         task.config = NerConfig(tags="tokens")
         split = task.read("train", [Record(id="1", text=text, entities=given)])
         [example] = split.examples

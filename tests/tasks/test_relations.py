@@ -235,18 +235,18 @@ def test_sets_are_described(bert: Path) -> None:
         "records": 1, "entities": 3, "pairs": 1, "labels": {"NEW": 1}, "relations": 3,
         "missed": 2, "truncated": 1, "unseen_types": {"NEW": 1}}
     assert split.notes == [
-        "1 of 3 relations are NEW, which train lacks; they count as missed",
-        "2 of 3 relations count as missed: they are between no two entities that are paired, "
-        "or a further type of a pair",
+        "1 of 3 relations are NEW, which is not in train; they count as missed",
+        "2 of 3 relations count as missed, because their entities are not paired or "
+        "their pair has another type",
         "1 of 1 pairs are in texts longer than 12 tokens, which were cut around both entities"]
 
 
 @pytest.mark.parametrize(("settings", "given", "found"), [
-    ({}, [], "train: found 0 pairs of entities in 0 records, none of them related"),
+    ({}, [], "train: found 0 pairs of entities in 0 records, but no related ones"),
     ({"head_types": "DRUGS"}, records(1, 3),
-     "train: none of the entities has the type 'DRUGS' of head_types, did you mean 'DRUG'?"),
+     "train: found no entities with the type 'DRUGS', set in head_types; did you mean 'DRUG'?"),
     ({"types": "TREAT"}, records(1, 9),
-     "train: none of the relations has the type 'TREAT' of types, did you mean 'TREATS'?")])
+     "train: found no relations with the type 'TREAT', set in types; did you mean 'TREATS'?")])
 def test_sets_without_relations_are_refused(bert: Path, settings: dict[str, Any],
                                             given: list[Record], found: str) -> None:
     with pytest.raises(DataError, match=found.replace("?", r"\?")):

@@ -211,8 +211,8 @@ def test_neighbours_that_io_joins_are_reported(encoder: Path, scheme: str, reach
         {"start": 0, "end": 4, "type": "X"}, {"start": 5, "end": 11, "type": "X"}])])
     assert split.counts["reachable"] == reachable
     assert split.notes == [] if scheme == "bio" else [
-        "of 2 entities, neighbours of one type are one in the scheme io; tags can give "
-        "back 0"]
+        "of 2 entities, scheme io joins adjacent entities of one type; tags can "
+        "represent 0"]
 
 
 def labels_of(encoder: Path, text: str, **settings: Any) -> list[str]:
@@ -389,8 +389,8 @@ def test_texts_that_sets_share_are_reported(encoder: Path, tmp_path: Path) -> No
              epochs=1, report=lines.append)
     notes = [line["note"] for line in lines if "have the text of" in line.get("note", "")]
     assert [note.partition(";")[0] for note in notes] == [
-        "test: 1 of 2 records have the text of a record of train",
-        "test: 1 of 2 records have the text of a record of dev"]
+        "test: 1 of 2 records have the text of a record in train",
+        "test: 1 of 2 records have the text of a record in dev"]
 
 
 def test_titles_of_training_sets_are_counted(encoder: Path, tmp_path: Path) -> None:
