@@ -37,13 +37,15 @@ def require_versions() -> None:
 
     for name, least in LEAST_VERSIONS.items():
         found = metadata.version(name)
-        if _numbers(found) < _numbers(least):
+        if is_too_old(found, least):
             raise BmtoolsError(f"{name} {found} is too old, expected {least} or newer: pip install "
                                f"--upgrade '{name}>={least}'")
 
 
-def _numbers(version: str) -> list[int]:
-    return [int(part) for part in re.findall(r"\d+", version)[:2]]
+def is_too_old(version: str, least: str) -> bool:
+    """Return whether a version is below another one."""
+    first, second = ([*map(int, re.findall(r"\d+", one)[:2])] for one in (version, least))
+    return first < second
 
 
 def install_command(extra: str = "", package: str = "") -> str:

@@ -20,9 +20,9 @@ from pathlib import Path
 import pytest
 
 LIMITS = {
-    "code lines": 40_741,  # without docstrings, comments and blank lines
-    "functions": 3302,  # methods and functions in functions included
-    "files": 395,
+    "code lines": 41_000,  # without docstrings, comments and blank lines
+    "functions": 3330,  # methods and functions in functions included
+    "files": 400,
     "options": 253,  # distinct names of long options of all commands
     "options of one command": 48,  # of the command that has most
     "rooms": 16,

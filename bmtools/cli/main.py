@@ -69,6 +69,7 @@ COMMANDS = {
     "energy": "Add up the energy and emissions of all steps, and state them.",
     "card": "Write the card of a checkpoint, an exported model or a vocabulary.",
     "report": "Draw a run or a whole study on one page that opens without a network.",
+    "doctor": "Show what this installation contains, what is missing and how to add it.",
     "help": "Explain a command, or a topic such as phases.",
 }
 TRACEBACK = "--traceback"
@@ -76,7 +77,7 @@ _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 _SECONDS_FOR_OTHERS = 1.0
 # Titles of the list of commands, each before its first one.
 _STAGES = {"import": "Text", "build-vocab": "Vocabulary", "recipe": "Models",
-           "score-tasks": "Scores", "help": "Help"}
+           "score-tasks": "Scores", "doctor": "Help"}
 _MOST_NAMES = 10  # that a message lists
 _GROUPS = ("import", "export", "recipe", "finetune")
 
