@@ -1,4 +1,4 @@
-"""Totals over lineages: each step once, kinds apart, and a statement whose sums are right."""
+"""Totals over lineages: each step counts once, kinds are separate, and the statement is correct."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOTHING = EnergyConfig()
 
 def record(number: int, command: str = "pretrain", run: str = "", **figures: Any,
            ) -> dict[str, Any]:
-    """Make the record of a step."""
+    """Return the record of a step."""
     return {"command": command, "sha256": f"hash {number}", "started": "2024-05-01T10:00:00+00:00",
             "energy": {"run": run or f"run {number}", **figures}}
 
@@ -39,7 +39,7 @@ def test_shared_steps_of_a_graph_count_once() -> None:
         roots = [numbers.randrange(size) for _ in range(3)]
         records = [record(one, hours=1.0, measured={"kwh": kwh[one], "hours": 1.0, "by": ["rapl"]})
                    for one in range(size)]
-        for child, found in enumerate(parents):  # some came through a pipe
+        for child, found in enumerate(parents):  # some inputs were piped
             if found and numbers.random() < 0.5:
                 records[child]["upstream"] = {"-": records[found[0]]}
 
@@ -63,7 +63,7 @@ def test_checkpoints_of_one_run_are_one_step() -> None:
     assert (whole["steps"], whole["hours"], whole["declared"]["kwh"]) == (1, 5, 0.5)
 
 
-def test_a_log_with_more_hours_does_not_hide_the_tokens_of_its_run() -> None:
+def test_log_with_more_hours_does_not_hide_the_tokens_of_its_run() -> None:
     """The record of redirected stdout is written after the checkpoint's, and has no tokens."""
     kept, model, log = (record(number, run="one", hours=hours) | more for number, hours, more in (
         (1, 1.0, {"tokens_seen": 400}), (2, 2.0, {"tokens_seen": 900}), (3, 2.5, {})))
@@ -73,7 +73,7 @@ def test_a_log_with_more_hours_does_not_hide_the_tokens_of_its_run() -> None:
             "model", 900, 2.5)
 
 
-def test_kinds_stay_apart_and_steps_without_figures_are_named() -> None:
+def test_kinds_are_separate_and_steps_without_energy_are_listed() -> None:
     records = {
         "corpus.jsonl": record(1, "translate", hours=4.0, declared={"kwh": 2, "hours": 4.0}),
         "model": record(2, hours=3.0, gpu_hours=6.0,
@@ -90,8 +90,8 @@ def test_kinds_stay_apart_and_steps_without_figures_are_named() -> None:
     assert "kg_co2eq" not in whole["measured"]
 
 
-def test_declared_afterwards() -> None:
-    """By hand: 350 W over 2.5 h are 0.875 kWh; at 281.4 g and PUE 1.2, 0.29547 kg."""
+def test_values_can_be_declared_afterwards() -> None:
+    """Calculated by hand: 350 W over 2.5 h are 0.875 kWh; at 281.4 g and PUE 1.2, 0.29547 kg."""
     records = {"old": {"command": "build-vocab", "wall_seconds": 1800, "started": "2024-01-01"},
                "model": record(2, hours=2.0, cpu_hours=1.0, machine_cpu_hours=8.0)}
     declared = EnergyConfig(watts=350, country="ITA", pue=1.2)
@@ -102,7 +102,7 @@ def test_declared_afterwards() -> None:
     assert whole["without"] == []
 
 
-def test_emissions_are_told_of_all_steps_or_not_at_all() -> None:
+def test_emissions_are_reported_for_all_steps_or_not_at_all() -> None:
     one = record(1, hours=1.0, declared={"kwh": 1, "hours": 1.0}, grid={"g_per_kwh": 100},
                  kg_co2eq={"declared": 0.1})
     other = record(2, hours=1.0, declared={"kwh": 3, "hours": 1.0})
@@ -112,7 +112,7 @@ def test_emissions_are_told_of_all_steps_or_not_at_all() -> None:
 
 @pytest.fixture
 def study() -> list[dict[str, Any]]:
-    """Add up a study on two grids, of which one was metered."""
+    """Return the totals of a study on two grids; on one of them energy was measured."""
     grids = {"ITA": {"country": "ITA", "year": 2024, "g_per_kwh": 281.4, "source": "Ember (2026)"},
              "own": {"g_per_kwh": 50.0, "source": "declared"}}
     return total(find_steps([
@@ -140,7 +140,7 @@ def test_statement(study: Any) -> None:
     assert "1 of 3 steps have no energy and are not included: build-vocab (words)." in text
 
 
-def test_arithmetic_of_a_statement_comes_out(study: Any) -> None:
+def test_arithmetic_of_a_statement_is_correct(study: Any) -> None:
     sums = re.findall(r"^    (.*) = ([\d.,]+) kgCO2eq$", statement(study), re.MULTILINE)
     assert len(sums) == 2
     for products, told in sums:

@@ -1,4 +1,4 @@
-"""The room's public functions: each is called by its name in one line."""
+"""The public functions of `bmtools.study`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_importing_a_module_hides_no_function(module: str) -> None:
         "card", "compare_models", "describe", "lineage", "report", "suite_scores", "verify"))
 
 
-def test_describe_takes_the_settings_of_the_command(folder: Path) -> None:
+def test_describe_accepts_the_settings_of_the_command(folder: Path) -> None:
     [line] = bmtools.study.describe({"own name": folder / "notes.jsonl"}, bands="2")
     assert (line["corpus"], line["frequency_bands"]) == ("own name", {"1": 2, "2+": 0})
     with pytest.raises(TypeError, match="band"):

@@ -1,4 +1,4 @@
-"""What people state: unknown keys are refused."""
+"""Statements of people in a TOML file."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_statements_are_read(tmp_path: Path) -> None:
     ("a.toml", 'repository = "https://huggingface.co/a/b"', "repository"),
     ("a.toml", '[datasets.a]\nlicense = "MIT"', "license"),
     ("a.toml", "intended_use = ", "a.toml")])
-def test_wrong_files_are_refused(tmp_path: Path, name: str, text: str, message: str) -> None:
+def test_wrong_files_are_errors(tmp_path: Path, name: str, text: str, message: str) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(DataError, match=message.replace("$", r"\$")) as raised:
         read_about(tmp_path / name)

@@ -1,4 +1,4 @@
-"""Model cards: true, valid for the Hub, the same for the same checkpoint; their code runs."""
+"""Model cards: correct, valid for the Hub and reproducible, with code that runs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Save = Callable[..., Path]
 
 @pytest.fixture(scope="module")
 def save(tmp_path_factory: pytest.TempPathFactory) -> Save:
-    """Return a writer of random checkpoints, `save("ner", tokenizer_type="bpe", ...)`."""
+    """Return a function that saves random checkpoints: `save("ner", tokenizer_type="bpe", ...)`."""
 
     def write(kind: str = "mlm", wall_seconds: float = 1.0, **vocabulary: Any) -> Path:
         tokenizer = train_tokenizer(TEXTS * 3, VocabularyConfig(
@@ -75,7 +75,7 @@ def save(tmp_path_factory: pytest.TempPathFactory) -> Save:
 @pytest.mark.parametrize(("kind", "tag"), [
     ("mlm", "fill-mask"), ("ner", "token-classification"),
     ("classification", "text-classification"), ("qa", "question-answering")])
-def test_the_front_matter_is_what_the_hub_reads(save: Save, kind: str, tag: str) -> None:
+def test_front_matter_is_valid_for_the_hub(save: Save, kind: str, tag: str) -> None:
     card = ModelCard((save(kind) / "README.md").read_text(encoding="utf-8"))
     languages = {"language": ["it", "pt"]} if kind == "mlm" else {}
     assert card.data.eval_results is None or kind != "mlm"
@@ -84,7 +84,7 @@ def test_the_front_matter_is_what_the_hub_reads(save: Save, kind: str, tag: str)
                                    "pipeline_tag": tag, "tags": ["bmtools"]}
 
 
-def test_the_card_says_what_is_known(save: Save) -> None:
+def test_card_states_known_facts(save: Save) -> None:
     text = (save() / "README.md").read_text(encoding="utf-8")
     for line in ("| trained from | `first` (SHA-256 0123456789ab...) |",
                  "| `corpus.jsonl` | text | ab... | 80 documents, 9,876 tokens | not stated | "
@@ -101,13 +101,13 @@ def test_the_card_says_what_is_known(save: Save) -> None:
     assert (found.dataset_name, found.metric_type, found.metric_value, found.metric_args) == (
         "test", "f1", 0.464, {"interval_95": [0.4, 0.5]})
     assert ".partial" not in tagger
-    assert "records of the text carry CC-BY-4.0, unclear" in text
+    assert "Records of the text state CC-BY-4.0, unclear" in text
     assert "No licence was recorded" in tagger and "No licence was recorded" not in text
     assert "language of the text was not" in tagger and "language of the text was not" not in text
     assert text.count("ot stated") >= 4 and "Not measured." in text
 
 
-def test_nothing_in_a_checkpoint_is_bound_to_the_machine(save: Save) -> None:
+def test_checkpoint_does_not_depend_on_the_machine(save: Save) -> None:
     directory = save()
     again = load_checkpoint(directory)  # transformers remembers how it was loaded
     other = directory.with_name("again")
@@ -121,7 +121,7 @@ def test_nothing_in_a_checkpoint_is_bound_to_the_machine(save: Save) -> None:
                 assert key not in content, path
 
 
-def test_the_same_checkpoint_gets_the_same_bytes(save: Save) -> None:
+def test_same_checkpoint_gets_the_same_card(save: Save) -> None:
     one, other = save(wall_seconds=1.0), save(wall_seconds=2.0)
     names = sorted(path.name for path in one.iterdir())
     assert "README.md" in names
@@ -156,7 +156,7 @@ def test_finished_models_without_a_card_get_one(save: Save, tmp_path: Path,
 
 
 @pytest.mark.parametrize("kind", ["mlm", "ner", "classification", "qa"])
-def test_the_code_of_the_card_runs(save: Save, kind: str) -> None:
+def test_code_in_the_card_runs(save: Save, kind: str) -> None:
     directory = save(kind)
     text = (directory / "README.md").read_text(encoding="utf-8").replace("DIRECTORY",
                                                                          str(directory))
@@ -166,8 +166,8 @@ def test_the_code_of_the_card_runs(save: Save, kind: str) -> None:
 
 @pytest.mark.parametrize(("vocabulary", "tags", "strategy"), [
     ({}, "words", "first"), ({"uncased": True}, "words", "first"), ({}, "tokens", "simple")])
-def test_a_tagger_finds_the_same_in_a_pipeline(save: Save, vocabulary: dict[str, Any], tags: str,
-                                               strategy: str) -> None:
+def test_tagger_finds_the_same_entities_in_a_pipeline(
+        save: Save, vocabulary: dict[str, Any], tags: str, strategy: str) -> None:
     directory = save("ner", **vocabulary)
     manifest = json.loads((directory / "bmtools.json").read_text())
     manifest["settings"]["tags"] = tags

@@ -1,4 +1,4 @@
-"""What a card tells of the lineage of a model, from records that are spelled out."""
+"""The part of a card about a model's lineage, from records written in the test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def node(id: str, command: str, **record: Any) -> Node:
 def test_data_and_all_commands_that_led_to_it() -> None:
     model = node("model", "pretrain", vocabulary="f00d", inputs={"corpus": "corpus"},
                  results={"corpora": {"text": {"documents": 3, "tokens": 40}}})
-    # Of two commands that appended, the first let what was piped into it pass as it was.
+    # Two commands appended to the corpus; the first passed its piped input on unchanged.
     corpus = Node("corpus", "file", "corpus", None, {"steps": [
         {"command": "dedup", "sha256": "a", "upstream": {
             "<stdin>": {"command": "import text", "sha256": "a"}}},

@@ -1,4 +1,4 @@
-"""Metadata of cards: what the Hub takes and refuses, without asking it."""
+"""Metadata of cards that the Hub accepts or rejects, tested without the Hub."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ LICENCES = files("bmtools.study.cards").joinpath("license.txt").read_text().spli
 
 @pytest.mark.parametrize("stated", ["CC-BY-4.0", "cc by-nc 4.0", "Apache 2.0", "MIT License",
                                     "CC0", "GPL v3"])
-def test_licences_that_records_name_are_the_hubs(stated: str) -> None:
+def test_recorded_licences_are_known_to_the_hub(stated: str) -> None:
     assert normal_name(stated).lower() in LICENCES
 
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
-    """Run a server in place of the Hub, which refuses cards without a licence."""
+    """Run a server instead of the Hub, which rejects cards without a licence."""
     received: list[dict[str, Any]] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -52,7 +52,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
     server.server_close()
 
 
-def test_the_hub_is_asked_by_its_library_alone(
+def test_only_the_hub_library_contacts_the_hub(
         hub: list[dict[str, Any]], tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text('{"architectures": ["BertForMaskedLM"]}')

@@ -1,4 +1,4 @@
-"""Descriptions of corpora against plain Python, by any number of processes, and of real text."""
+"""Descriptions of corpora, compared with plain Python, with several processes and on real text."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def write(path: Path, records: list[dict[str, Any]]) -> Path:
     return path
 
 
-def test_every_count_is_that_of_plain_python(records: list[dict[str, Any]], source: Path) -> None:
+def test_counts_equal_plain_python(records: list[dict[str, Any]], source: Path) -> None:
     [line] = describe({"corpus": str(source)}, bands=BANDS)
     texts = [full_text(record) for record in records]
     lengths = [len(find_words(text)) for text in texts]
@@ -67,8 +67,8 @@ def test_every_count_is_that_of_plain_python(records: list[dict[str, Any]], sour
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_processes_and_blocks_change_nothing(source: Path, monkeypatch: pytest.MonkeyPatch,
-                                             jobs: int) -> None:
+def test_processes_and_blocks_do_not_change_the_result(
+        source: Path, monkeypatch: pytest.MonkeyPatch, jobs: int) -> None:
     def lines(jobs: int) -> list[str]:
         return [json.dumps(line) for line in describe(
             {"a": str(source), "b": str(source)}, keys="meta.document", most=5,
@@ -79,7 +79,8 @@ def test_processes_and_blocks_change_nothing(source: Path, monkeypatch: pytest.M
     assert lines(jobs) == expected
 
 
-def test_all_files_together(records: list[dict[str, Any]], tmp_path: Path, source: Path) -> None:
+def test_total_describes_all_files_together(
+        records: list[dict[str, Any]], tmp_path: Path, source: Path) -> None:
     halves = {name: str(write(tmp_path / name, own)) for name, own in (
         ("a", records[:101]), ("b", records[101:]))}
     first, second, total = describe(halves, bands=BANDS, total=True)
@@ -96,7 +97,7 @@ def test_case_may_be_ignored(source: Path) -> None:
     assert folded["words"] == kept["words"]
 
 
-def test_files_of_one_name_keep_their_paths(run: Any, tmp_path: Path) -> None:
+def test_files_with_the_same_name_keep_their_paths(run: Any, tmp_path: Path) -> None:
     paths = [tmp_path / name / "train.jsonl" for name in "ab"]
     for path in paths:
         path.parent.mkdir()
@@ -104,13 +105,13 @@ def test_files_of_one_name_keep_their_paths(run: Any, tmp_path: Path) -> None:
     assert [line["corpus"] for line in run("describe", *paths).records] == [*map(str, paths)]
 
 
-def test_a_corpus_without_records_is_refused(source: Path, tmp_path: Path) -> None:
+def test_corpus_without_records_is_an_error(source: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("\n")
     with pytest.raises(DataError, match=r"empty: found no records, expected at least one$"):
         list(describe({"a": str(source), "b": str(tmp_path / "empty")}))
 
 
-def test_values_in_great_numbers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_values_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bmtools.study.corpora.describe._MOST_VALUES", 3)
     statistics = Statistics()
     for values in (["a", "b"], ["b", "c", "d", "e"], ["d", "a"]):
@@ -140,7 +141,7 @@ def test_quantiles_and_histograms(numbers: list[int]) -> None:
     assert steps == sorted(steps)
 
 
-def test_tables_on_a_terminal(run: Any, source: Path) -> None:
+def test_tables_are_printed_on_a_terminal(run: Any, source: Path) -> None:
     outcome = run("describe", source, "--topics", "medicine", "--table")
     assert outcome.code == 0, outcome.err
     for part in ("Corpora\n", "| corpus |     200 |", "Frequency bands\n", "Topics\n",
@@ -152,7 +153,7 @@ def test_tables_on_a_terminal(run: Any, source: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.data
 def test_a_real_corpus(data: Path) -> None:
-    """Records, topics and words of the drug reviews, by reading them with json."""
+    """Compare the description of the drug reviews with counts by plain Python."""
     import gzip
 
     path = data / "en/corpus/pubmed-drug-reviews.jsonl.gz"

@@ -1,4 +1,4 @@
-"""Frequencies of words against a counter, whatever memory holds."""
+"""Frequencies of words, compared with a counter, with and without the database."""
 
 from __future__ import annotations
 

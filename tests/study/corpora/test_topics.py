@@ -27,7 +27,7 @@ def test_keywords(text: str, counts: dict[str, int], topic: str | None) -> None:
     assert TOPICS.main_topic(found) == topic
 
 
-def test_every_topic_that_comes_along_finds_its_own_keywords() -> None:
+def test_every_topic_finds_its_own_keywords() -> None:
     keywords = read_topics(MEDICINE)
     topics = Topics(keywords)
     for name, own in keywords.items():
@@ -48,8 +48,8 @@ def test_a_file_that_is_none(tmp_path: Path, content: str, message: str) -> None
 
 
 @pytest.mark.data
-def test_areas_of_real_sentences(data: Path) -> None:
-    """BioBIT's 50 sentences whose area is a topic: a person's area is mostly among those found."""
+def test_areas_of_real_sentences_are_found(data: Path) -> None:
+    """In BioBIT's 50 sentences whose area is a topic, this topic is mostly found."""
     italian = {"Neurologia": "Neurology", "Psichiatria": "Psychiatry", "Cardiologia": "Cardiology",
                "Oncologia": "Oncology", "Radiologia": "Radiology", "Nefrologia": "Nephrology"}
     sentences = json.loads((data / "it/mrr/mlm_data.json").read_text())["data"]

@@ -1,4 +1,4 @@
-"""Lineages of directories and files that are written by hand, beside a walk that is spelled out."""
+"""Lineages of directories and files that the tests write."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def sha256(content: str) -> str:
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    """Write a file or a model, with a record of what it was made of: `make("b", a=hash)`."""
+    """Write a file or a model with a record of its inputs: `make("b", {"a": hash})`."""
 
     def write(name: str, inputs: dict[str, str] | None = None,
               parents: dict[str, str] | None = None, **record: Any) -> str:
@@ -74,7 +74,7 @@ def test_shared_parents_count_once(make: Make, tmp_path: Path,
     assert trace(["merged", "left", "merged"]).totals() == totals
 
 
-def test_a_circle_ends(make: Make, tmp_path: Path) -> None:
+def test_circular_lineage_ends(make: Make, tmp_path: Path) -> None:
     one, other = sha256("one"), sha256("other")
     make("one", {"other": other})
     make("other", {"one": one})
@@ -83,8 +83,8 @@ def test_a_circle_ends(make: Make, tmp_path: Path) -> None:
     assert found.totals()["hours"] == 2
 
 
-def test_a_model_that_replaced_itself_has_its_older_self_behind_it(make: Make,
-                                                                   tmp_path: Path) -> None:
+def test_model_that_replaced_itself_depends_on_its_older_version(make: Make,
+                                                                 tmp_path: Path) -> None:
     older = sha256("of before")
     make("model", {}, {"model": older}, settings={"model": "model"})
     found = trace([tmp_path / "model"])
@@ -93,7 +93,7 @@ def test_a_model_that_replaced_itself_has_its_older_self_behind_it(make: Make,
 
 @pytest.fixture
 def passed_on(make: Make, tmp_path: Path) -> str:
-    """Write `one`, which `clean`, `scan` and `aside` passed on as it was; returns its hash."""
+    """Write `one`, which `clean`, `scan` and `aside` passed on unchanged; return its hash."""
     same = make("one", {"raw": sha256("raw")})
     for name, source, more in (("clean", "one", {}), ("scan", "clean", {"test": sha256("test")}),
                                ("aside", "one", {})):
@@ -104,7 +104,7 @@ def passed_on(make: Make, tmp_path: Path) -> str:
     return same
 
 
-def test_steps_that_changed_nothing_are_told_with_what_they_passed_on(
+def test_steps_without_changes_are_listed_with_their_content(
         make: Make, tmp_path: Path, passed_on: str) -> None:
     model = make("model", {"scan": passed_on}, {})
     found = trace([tmp_path / "model"])
@@ -117,7 +117,8 @@ def test_steps_that_changed_nothing_are_told_with_what_they_passed_on(
     assert trace([tmp_path / "clean"]).root.commands == ["clean", "made"]
 
 
-def test_all_ways_to_one_content_are_told(make: Make, tmp_path: Path, passed_on: str) -> None:
+def test_all_steps_that_passed_content_on_are_listed(
+        make: Make, tmp_path: Path, passed_on: str) -> None:
     make("first", {"aside": passed_on}, {})
     make("last", {"scan": passed_on}, {"model": sha256("gone")})
     found = trace([tmp_path / "first", tmp_path / "last"])
@@ -125,7 +126,7 @@ def test_all_ways_to_one_content_are_told(make: Make, tmp_path: Path, passed_on:
     assert sha256("test") in [node.id for node in found.nodes]
 
 
-def test_what_was_only_passed_on_is_of_the_first_step_that_is_known(
+def test_content_of_unknown_origin_belongs_to_the_first_known_step(
         tmp_path: Path, passed_on: str) -> None:
     (tmp_path / "one.bmtools.json").unlink()
     found = trace([tmp_path / "scan"])
@@ -135,16 +136,16 @@ def test_what_was_only_passed_on_is_of_the_first_step_that_is_known(
     assert trace([tmp_path / "scan"]).root.commands == ["scan"]
 
 
-def test_what_a_pipe_passed_on_leads_back_to_its_file(make: Make, tmp_path: Path,
-                                                      passed_on: str) -> None:
+def test_piped_content_leads_back_to_its_file(make: Make, tmp_path: Path,
+                                              passed_on: str) -> None:
     piped = {"command": "piped", "sha256": passed_on, "inputs": {"clean": passed_on}}
     make("model", {"<stdin>": passed_on}, {}, upstream={"<stdin>": piped})
     found = trace([tmp_path / "model"])
     assert found.node(passed_on).commands == ["piped", "clean", "made"]
 
 
-def test_what_is_elsewhere_is_found_by_searching_and_else_named(make: Make,
-                                                                tmp_path: Path) -> None:
+def test_moved_inputs_are_found_by_searching_or_listed_as_missing(make: Make,
+                                                                  tmp_path: Path) -> None:
     (tmp_path / "raw.txt").write_text("raw")
     corpus = make("corpus", {"raw.txt": sha256("raw"), "gone.txt": sha256("gone")})
     make("model", {"corpus": corpus}, {})
@@ -161,7 +162,7 @@ def test_what_is_elsewhere_is_found_by_searching_and_else_named(make: Make,
     assert [node.name for node in found.unresolved] == ["gone.txt"]
 
 
-def test_pipes_and_appended_steps_lead_on(make: Make, tmp_path: Path) -> None:
+def test_pipes_and_appended_steps_are_traced(make: Make, tmp_path: Path) -> None:
     piped = {"command": "import", "sha256": sha256("piped"), "inputs": {"raw": sha256("raw")},
              "energy": {"run": "piped", "hours": 3.0}}
     (tmp_path / "raw").write_text("raw")
@@ -176,7 +177,7 @@ def test_pipes_and_appended_steps_lead_on(make: Make, tmp_path: Path) -> None:
     assert [node.name for node in found.unresolved] == ["b"]
 
 
-def test_what_is_piped_through_unchanged_leads_on(make: Make, tmp_path: Path) -> None:
+def test_content_piped_unchanged_is_traced(make: Make, tmp_path: Path) -> None:
     (tmp_path / "raw").write_text("raw")
     piped = {"command": "import", "sha256": sha256("out"), "inputs": {"raw": sha256("raw")},
              "energy": {"run": "piped", "hours": 3.0}}
@@ -197,7 +198,7 @@ def test_vocabularies_are_found_by_their_fingerprints(make: Make, tmp_path: Path
         (model, "model"), (vocabulary, "tokenizer")]
 
 
-def test_a_record_of_what_was_replaced_is_none(make: Make, tmp_path: Path) -> None:
+def test_record_of_replaced_content_is_ignored(make: Make, tmp_path: Path) -> None:
     make("out", {"raw": sha256("raw")})
     (tmp_path / "out").write_text("edited")
     found = trace([tmp_path / "out"])
@@ -211,7 +212,7 @@ def test_a_record_of_what_was_replaced_is_none(make: Make, tmp_path: Path) -> No
     {"vocabulary": ["a"]}, {"command": {}}, {"wall_seconds": "x"}, {"licences": {"text": "MIT"}},
     {"energy": {"measured": {"kwh": "x"}}}, {"energy": {"grid": {"country": "ITA"}}},
     {"upstream": {"-": {"upstream": {"-": {"energy": 5}}}}}], ids=str)
-def test_a_damaged_record_is_none(make: Make, tmp_path: Path, damage: dict[str, Any]) -> None:
+def test_damaged_record_is_ignored(make: Make, tmp_path: Path, damage: dict[str, Any]) -> None:
     made = make("out")
     (tmp_path / "out.bmtools.json").write_text(json.dumps({"command": "made", **damage}))
     with pytest.warns(BmtoolsWarning) as warned:
@@ -224,9 +225,9 @@ def test_a_damaged_record_is_none(make: Make, tmp_path: Path, damage: dict[str, 
     assert message.endswith("; remove or restore it; until then it counts as no record")
 
 
-def test_a_file_put_in_place_with_its_older_time_is_another_one(make: Make,
-                                                                tmp_path: Path) -> None:
-    """As `cp -p` does, of a model and of a file."""
+def test_replaced_file_with_an_older_time_is_noticed(make: Make,
+                                                     tmp_path: Path) -> None:
+    """`cp -p` copies a model and a file with their old times."""
     base = make("base", {}, {}, files={"config.json": sha256("base")})
     text = make("text")
     make("model", {"text": text}, {"model": base}, settings={"model": "base"})
@@ -240,7 +241,7 @@ def test_a_file_put_in_place_with_its_older_time_is_another_one(make: Make,
 
 
 def test_a_kept_phase_is_below_its_run(make: Make, tmp_path: Path) -> None:
-    """It is an end if the run itself is not there."""
+    """The phase is an end if its run is not traced."""
     corpus = make("corpus")
     model = make("model", {"corpus": corpus}, {})
     (tmp_path / "model.kept").mkdir()
@@ -255,7 +256,7 @@ def test_a_kept_phase_is_below_its_run(make: Make, tmp_path: Path) -> None:
     assert trace(paths[:1]).ends == [phase]
 
 
-def test_a_directory_that_is_gone_is_named_by_its_path(tmp_path: Path) -> None:
+def test_missing_directory_is_named_by_its_path(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "bmtools.json").write_text(json.dumps({
         "command": "merge", "sha256": "a" * 64, "settings": {"merged": ["runs/one", "runs/two"]},
@@ -264,9 +265,9 @@ def test_a_directory_that_is_gone_is_named_by_its_path(tmp_path: Path) -> None:
     assert names["b"] == "runs/one" and names["c"] == "runs/two"
 
 
-def test_a_part_in_a_directory_is_of_the_step_that_wrote_the_directory(make: Make,
-                                                                       tmp_path: Path) -> None:
-    """As the samples of a ladder, whose record is that of their directory."""
+def test_file_in_a_directory_belongs_to_the_step_of_the_directory(make: Make,
+                                                                  tmp_path: Path) -> None:
+    """For example, the samples of a ladder share the record of their directory."""
     raw = make("corpus.jsonl")
     ladder, part = tmp_path / "ladder", sha256("small")
     ladder.mkdir()

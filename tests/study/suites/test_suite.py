@@ -1,4 +1,4 @@
-"""The suites of the papers: their own arithmetic, and files of one's own."""
+"""The suites of papers, with checks of their arithmetic, and suites in your own files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bmtools.tasks.metrics.score_tasks import TASK_METRICS
 
 SUITES = {name: load_suite(name) for name in suite_names()}
 TABLES = [(name, table) for name, suite in SUITES.items() for table in suite.published]
-# Printed averages that do not follow from the printed scores: what these give.
+# Averages of the printed scores that differ from the printed averages.
 PRINTED_OTHERWISE = {
     ("biolm", "Table 2", "RoBERTa-base", "Mean (PubMed)"): 81.154,  # printed: 81.1
     ("biolm", "Table 2", "Ours-base", "Mean (Clinical)"): 85.04}  # printed: 85.1
@@ -34,7 +34,7 @@ def of_model(table: PublishedTable, number: int) -> dict[str, float]:
     return {row: values[number] for row, values in table.scores.items()}
 
 
-def test_sets_as_the_papers_count_them() -> None:
+def test_suites_have_the_sets_of_the_papers() -> None:
     assert {name: len(suite.sets) for name, suite in SUITES.items()} == {
         "biobert": 9, "biobit": 11, "biobit-mlm": 2, "biolm": 18, "biomegatron": 7,
         "bioptimus": 5, "blue": 6, "blurb": 13, "camembert-bio": 5, "drbenchmark": 20,
@@ -46,7 +46,7 @@ def test_sets_as_the_papers_count_them() -> None:
     assert len({one.groups[0] for one in SUITES["blurb"].sets}) == 6
 
 
-def test_metrics_have_the_names_that_commands_write() -> None:
+def test_metrics_are_named_as_by_commands() -> None:
     written = {"f1", "precision", "recall", "micro_f1", "macro_f1", "weighted_f1", "example_f1",
                "subtoken_f1", "pppl",
                *(name for task in TASK_METRICS.values() for name in task.compared)}
@@ -57,7 +57,7 @@ def test_metrics_have_the_names_that_commands_write() -> None:
 @pytest.mark.parametrize(("name", "table"), TABLES, ids=lambda one: getattr(one, "table", one))
 def test_printed_averages_follow_from_the_printed_scores(name: str, table: PublishedTable) -> None:
     suite = SUITES[name]
-    # What is printed was rounded, and so were the scores: to half a unit each.
+    # Averages and scores were rounded before printing, so each may differ by half a unit.
     for average in suite.averages:
         for number, model in enumerate(table.models):
             scores = of_model(table, number)
@@ -72,7 +72,7 @@ def test_printed_averages_follow_from_the_printed_scores(name: str, table: Publi
                 assert abs(computed - scores[average.name]) <= 0.5001 * 10**-suite.digits
 
 
-def test_blurb_averages_types_of_tasks() -> None:
+def test_blurb_averages_over_task_types() -> None:
     [table] = (one for one in SUITES["blurb"].published if one.main)
     scores = of_model(table, table.models.index("PubMedBERT uncased"))
     ner = fmean((93.33, 85.62, 87.82, 84.52, 80.06))
@@ -111,8 +111,8 @@ def test_f1_follows_from_precision_and_recall() -> None:
     assert far == []
 
 
-def test_one_model_has_one_score_in_all_tables() -> None:
-    """What a paper prints twice is the same."""
+def test_scores_in_several_tables_are_equal() -> None:
+    """Scores that a paper prints twice are equal."""
     blurb = {one.table: one for one in SUITES["blurb"].published}
     own = {row: values[-1] for row, values in blurb["Table 6"].scores.items()}
     assert {row: values[0] for row, values in blurb["Table 8"].scores.items()} == own
@@ -125,16 +125,16 @@ def test_one_model_has_one_score_in_all_tables() -> None:
         main, distilled = biolm["Table 2"].scores[row], biolm["Table 6"].scores[row]
         assert (values[0], values[5], values[7], values[7]) == (
             main[0], main[6], main[7], distilled[2])
-        # But for Ours-base: 81.7 in Table 2, as its scores give, and 81.8 in Tables 3 and 6.
+        # Except for Ours-base: 81.7 in Table 2, the mean of its scores, and 81.8 in Tables 3 and 6.
         assert values[4] == distilled[0]
         assert (values[4] != main[5]) == (row == "Mean (Classif.)")
     best = biolm["Table 5"].scores
     for row, by_model in biolm["Table 2"].scores.items():
-        if row in best and row not in ("HOC", "ChemProt"):  # of a model of Table 3
+        if row in best and row not in ("HOC", "ChemProt"):  # by a model in Table 3
             assert best[row][1] == max(by_model)
 
 
-def test_bioptimus_prints_its_models_in_several_tables() -> None:
+def test_bioptimus_tables_agree() -> None:
     tables = {one.table: one.scores for one in SUITES["bioptimus"].published}
     assert {*tables} == {"Table 2", "Table 3", "Table 5", "Table 6", "Table 7"}
     blurb = next(one for one in SUITES["blurb"].published if one.main)
@@ -143,7 +143,7 @@ def test_bioptimus_prints_its_models_in_several_tables() -> None:
         assert tables["Table 6"][row][-1] == tables["Table 7"][row][0] == phases[-1]
         known = tuple(blurb.scores[row][blurb.models.index(model)]
                       for model in ("BioBERT cased", "PubMedBERT uncased"))
-        # But for BioBERT on JNLPBA: BLURB prints 79.35.
+        # Except for BioBERT on JNLPBA: BLURB prints 79.35.
         assert (tables["Table 6"][row][:2] == known) == (row != "JNLPBA")
     # Section 8.3: phase 2 raises F1 on all but NCBI-disease, phase 3 on all but BC5-chem, phase 4
     # on all but BC5-disease.
@@ -156,12 +156,12 @@ def test_bioptimus_prints_its_models_in_several_tables() -> None:
     assert sorted(best) == [1, 1, 1, 3, 3]
 
 
-def test_biobit_prints_its_baseline_twice() -> None:
+def test_biobit_tables_agree() -> None:
     sizes, mitigation = SUITES["biobit-mlm"].published
     for row, scores in sizes.scores.items():
         assert scores[0] == mitigation.scores[row][0]
     base, *_, large = sizes.scores["MRR"]
-    # "a 14% improvement on our test set compared with the baseline", where the table gives 11.7.
+    # "a 14% improvement on our test set compared with the baseline"; it is 11.7 in the table.
     assert 100 * (large / base - 1) == pytest.approx(11.66, abs=0.005)
     assert max(mitigation.scores["MRR"]) == mitigation.scores["MRR"][-1] == 0.3844
     # "the PPPL score appears to be significantly lower than BioBIT L for all" models of textbooks.
@@ -182,7 +182,7 @@ def test_f1_of_other_languages_follows_from_precision_and_recall(name: str, tabl
             assert abs(2 * precision * recall / (precision + recall) - f1) <= far, row
 
 
-def test_claims_of_the_papers_in_other_languages() -> None:
+def test_claims_of_papers_in_other_languages_hold() -> None:
     [table] = SUITES["camembert-bio"].published
     gains = [new - old for row, (old, new) in table.scores.items() if row.endswith(" f1")]
     assert round(fmean(gains), 2) == 2.54  # "2.54 points of F1 on average"
@@ -196,7 +196,7 @@ def test_claims_of_the_papers_in_other_languages() -> None:
 
 
 @pytest.mark.parametrize(("name", "groups"), [("biobert", 3), ("blue", 4)])
-def test_suites_within_blurb_have_its_sets_and_scores(name: str, groups: int) -> None:
+def test_suites_from_blurb_have_its_sets_and_scores(name: str, groups: int) -> None:
     blurb, suite = SUITES["blurb"], SUITES[name]
     assert all(one in blurb.sets for one in suite.sets)
     assert len({one.groups for one in suite.sets}) == groups
@@ -214,7 +214,7 @@ def test_suites_within_blurb_have_its_sets_and_scores(name: str, groups: int) ->
     (("{A =", "{B ="), "Table 1: found 'B', expected one of A, Mean"),
     (('groups = ["G"]', 'groups = ["H"]'), "groups of average 'Mean': found 'G', expected H"),
 ])
-def test_a_suite_of_ones_own(tmp_path: Path, change: tuple[str, str], message: str) -> None:
+def test_own_suites_are_checked(tmp_path: Path, change: tuple[str, str], message: str) -> None:
     path = tmp_path / "own.toml"
     text = ('title = "Own"\nsource = "A 2026, Table 1"\ndigits = 1\n[[sets]]\nname = "A"\n'
             'task = "ner"\n' 'metrics = ["f1"]\ngroups = ["G"]\n[[averages]]\nname = "Mean"\n'
