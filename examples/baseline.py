@@ -1,10 +1,10 @@
-"""Predict without a model, for a baseline that a model has to beat.
+"""Predict without a model, as a baseline that a model must beat.
 
-Entities are the longest matches of mentions that training sentences mark at least half the time.
-Two entities have the relation that training sentences give most often to entities of the same
-texts. Labels are the most frequent ones of the training set. The similarity of two sentences is the
-share of words that they have in common. The answer to a question is the one that training texts
-most often have to the same question, where the text contains it.
+Entities are the longest matches of mentions that are marked in at least half of their occurrences
+in the training set. Two entities get the most frequent training relation between entities with the
+same texts. Labels are the most frequent labels of the training set. The similarity of two sentences
+is their share of common words. The answer to a question is the most frequent training answer to the
+same question that the text contains.
 
 Usage: python baseline.py train.jsonl test.jsonl [TYPE ...] > predictions.jsonl
 """
@@ -34,7 +34,7 @@ def words(text: str) -> list[str]:
 
 
 def dictionary(train: list[Record], types: Iterable[str]) -> Callable[[Record], Record]:
-    """Learn mentions, and which of them are marked at least half the time."""
+    """Learn the mentions that are marked in at least half of their occurrences."""
     marked: Counter[tuple[str, ...]] = Counter()
     type_of: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
     for record in train:
@@ -68,7 +68,7 @@ def dictionary(train: list[Record], types: Iterable[str]) -> Callable[[Record], 
 
 
 def known_pairs(train: list[Record]) -> Callable[[Record], Record]:
-    """Learn the commonest relation of two texts, which may be none."""
+    """Learn the most frequent relation between two texts, including "no relation"."""
     types: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     all_types: Counter[str] = Counter()
     for record in train:
@@ -91,19 +91,19 @@ def known_pairs(train: list[Record]) -> Callable[[Record], Record]:
 
 
 def most_frequent(train: list[Record], key: str) -> Callable[[Record], Record]:
-    """Learn the commonest value of `label`, or of `labels` that is not empty."""
+    """Learn the most frequent value of `label` or `labels`, ignoring empty values."""
     value = Counter(json.dumps(record[key]) for record in train if record[key]).most_common(1)[0][0]
     return lambda record: {key: json.loads(value)}
 
 
 def common_words(record: Record) -> Record:
-    """Compare two texts by the share of words in common (Jaccard), as a score from 0 to 4."""
+    """Compare two texts by their share of common words (Jaccard), as a score from 0 to 4."""
     one, other = set(words(record["text"])), set(words(record["text_pair"]))
     return {"score": 4 * len(one & other) / len(one | other)}
 
 
 def known_answers(train: list[Record]) -> Callable[[Record], Record]:
-    """Learn the answers to questions, the most frequent first."""
+    """Learn the answers to questions; predict the most frequent answer in the text."""
     answers: dict[str, Counter[str]] = defaultdict(Counter)
     for record in train:
         answers[record["question"]].update(answer["text"].lower() for answer in record["answers"])
@@ -117,7 +117,7 @@ def known_answers(train: list[Record]) -> Callable[[Record], Record]:
 
 
 def baseline(train: list[Record], types: list[str]) -> Callable[[Record], Record]:
-    """Choose what predicts records like these."""
+    """Choose the baseline for the annotations of these records."""
     first = train[0]
     if "relations" in first:
         return known_pairs(train)

@@ -1,10 +1,10 @@
-"""Ceilings of vocabularies: the masked words that are one token, the most a model can score.
+"""Count the masked words that are one token of a vocabulary; their share is a ceiling for scores.
 
     python ceilings.py TEXT... --test curated.jsonl --tokenizer DIR --tokenizer DIR
 
-Prints a line for each tokenizer: `one_token`, its share of all (the ceiling), `seen_median` and
-`seen_under_20` (how often those words occur in the text), `tokens_per_word`. The first line
-describes the words themselves.
+Prints a line for each tokenizer: the number of such words (`one_token`), their share (`ceiling`),
+how often these words occur in the text (`seen_median`, `seen_under_20`), and `tokens_per_word`. The
+first line describes all masked words.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SELDOM = 20
 
 
 def seen(records: Sequence[dict[str, Any]], words: Counter[str]) -> list[int]:
-    """Count how often the masked words occur in the text, ignoring case."""
+    """Return the frequency of each masked word in the text, ignoring case."""
     folded: Counter[str] = Counter()
     for word, count in words.items():
         folded[word.lower()] += count
@@ -54,7 +54,7 @@ def _frequencies(counts: Sequence[int]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Describe the vocabularies that are named on the command line."""
+    """Describe the vocabularies from the command line."""
     parser = argparse.ArgumentParser(description="Count masked words that are one token.")
     parser.add_argument("texts", nargs="+", type=Path)
     parser.add_argument("--test", type=Path, required=True)

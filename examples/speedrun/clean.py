@@ -1,16 +1,16 @@
-"""Leave repeats and test sentences out of corpora, and count them.
+"""Remove repeats and test sentences from corpora, and count them.
 
     python clean.py --test curated.jsonl -o text --corpus NAME FILE... --corpus NAME FILE...
 
-Texts are compared by their words, without case and punctuation. What comes first stays:
+Texts are compared by their words, ignoring case and punctuation. The first occurrence is kept:
 
-- a document that repeats an earlier one goes, and so does a sentence of six words or more that
-  repeats an earlier sentence, such as the warnings that all leaflets share;
-- a document that shares eight consecutive words with a test sentence goes, and so does one of four
-  to seven words that occurs in a test sentence. They are written, with the words, to
-  `contaminated.jsonl`.
+- A document that repeats an earlier document is removed. A sentence of at least six words that
+  repeats an earlier sentence, such as a warning in all leaflets, is also removed.
+- A document that shares eight consecutive words with a test sentence is removed. A document of four
+  to seven words that occurs in a test sentence is also removed. These documents are written to
+  `contaminated.jsonl`, with the shared words.
 
-All sentences are held in memory, by hash.
+Memory holds a hash of each sentence.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WORD = re.compile(r"\w+")
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """Split a text into words, without case and punctuation."""
+    """Split a text into words in lower case, without punctuation."""
     return tuple(_WORD.findall(text.casefold()))
 
 
@@ -42,8 +42,8 @@ class TestWords:
     """Word n-grams of the test sentences.
 
     Args:
-        texts: the test sentences, whole.
-        longest: length of the n-grams that a longer text must not share with them.
+        texts: the complete test sentences.
+        longest: maximum length of the n-grams; longer texts are compared by n-grams of this length.
     """
 
     def __init__(self, texts: Iterable[str], longest: int = SHARED_WORDS) -> None:
@@ -53,7 +53,7 @@ class TestWords:
                            for ngram in _ngrams(words_of(text), size)}
 
     def shared(self, words: Sequence[str]) -> tuple[str, ...]:
-        """Find the first n-gram that a text shares; empty if it shares none."""
+        """Return the first n-gram that a text shares with the test, or an empty one."""
         size = min(self._longest, len(words))
         if size < FEWEST_WORDS:
             return ()
@@ -67,11 +67,11 @@ def _ngrams(words: Sequence[str], size: int) -> Iterable[tuple[str, ...]]:
 
 @dataclass
 class Cleaner:
-    """Filter of repeats and test sentences, text by text.
+    """Filter that removes repeats and test sentences, text by text.
 
     Args:
-        test: n-grams that must not be trained on.
-        contaminated: texts that were left out for them, with the words they share.
+        test: n-grams that must not be in the training text.
+        contaminated: removed texts that contain such n-grams, with the shared words.
     """
 
     test: TestWords
@@ -79,7 +79,7 @@ class Cleaner:
     _seen: set[int] = field(default_factory=set)
 
     def clean(self, record: dict[str, Any], counts: Counter[str]) -> str:
-        """Return the rest of a record's text; empty if it is left out."""
+        """Return the cleaned text of a record; empty if the record is removed."""
         text = record["text"]
         words = words_of(text)
         counts["documents"] += 1
@@ -103,7 +103,7 @@ class Cleaner:
         return " ".join(kept)
 
     def _is_new(self, words: tuple[str, ...], fewest: int) -> bool:
-        """Remember a text; short sentences, such as headings, may repeat."""
+        """Record a text, and return whether it is new; short texts always count as new."""
         key = hash((fewest, words))
         known = key in self._seen
         self._seen.add(key)
@@ -111,7 +111,7 @@ class Cleaner:
 
 
 def clean_corpora(corpora: Sequence[Sequence[str]], cleaner: Cleaner, folder: Path) -> None:
-    """Write each corpus and a line of counts; the counts also go to stdout."""
+    """Write each corpus and a line of counts; the counts are also printed."""
     folder.mkdir(parents=True)
     lines = []
     for name, *files in corpora:
@@ -126,7 +126,7 @@ def clean_corpora(corpora: Sequence[Sequence[str]], cleaner: Cleaner, folder: Pa
                     if text:
                         counts["kept_documents"] += 1
                         counts["kept_words"] += len(words_of(text))
-                        # One id may occur in several sources.
+                        # The same id may occur in several sources.
                         kept = {"id": f"{name}-{counts['documents']}", "text": text, "lang": "it",
                                 "source": f"{Path(file).stem}:{record['id']}"}
                         out.write(json.dumps(kept, ensure_ascii=False) + "\n")
@@ -142,8 +142,8 @@ def _write(path: Path, lines: Iterable[str]) -> None:
 
 
 def main() -> None:
-    """Clean the corpora, in a partial folder first so that a killed run leaves nothing."""
-    parser = argparse.ArgumentParser(description="Leave repeats and test sentences out.")
+    """Clean the corpora in a temporary folder, and rename it once it is complete."""
+    parser = argparse.ArgumentParser(description="Remove repeats and test sentences.")
     parser.add_argument("--test", type=Path, required=True, help="records with text and target")
     parser.add_argument("--corpus", nargs="+", action="append", required=True,
                         metavar=("NAME", "FILE"))

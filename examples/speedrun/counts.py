@@ -1,13 +1,14 @@
-"""A baseline of counts: the two words before a mask and the two after it, no training.
+"""A baseline without training: counts of the two words before a mask and the two words after it.
 
     python counts.py TEXT... --test curated.jsonl
 
-A word's score is its probability after the words before the mask, times its probability before
-the words behind the mask, over its frequency (both neighbours are taken for independent once the
-word is known). Probabilities of three words fall back on those of two, and these on frequencies
-(Witten and Bell 1991: each seen follower is a vote for the next lower order). Prints the mean
-reciprocal rank over the same maskings, top five, as `bmtools score-mrr` counts it; words are not
-split into pieces, so only those it never saw cannot be proposed.
+A word's score is its probability given the words before the mask, times its probability given the
+words after the mask, divided by its frequency. This assumes that both contexts are independent
+given the word. Probabilities from two context words back off to one context word, then to
+frequencies (Witten and Bell 1991: each distinct word in a context counts for the next lower order).
+
+The script prints the mean reciprocal rank over the same maskings, for the top five proposals, as in
+`bmtools score-mrr`. Words are not split into pieces, so all words of the text can be proposed.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def words_of(text: str) -> list[str]:
 
 @dataclass
 class Counts:
-    """Counts of words by context, the one or two words before or after them."""
+    """Counts of words by context: the one or two words before or after them."""
 
     words: Counter[str] = field(default_factory=Counter)
     neighbours: dict[Hashable, Counter[str]] = field(
@@ -72,7 +73,7 @@ class Counts:
         return sorted(known.union(self._frequent), key=lambda word: (-score(word), word))[:count]
 
     def _chain(self, *contexts: Hashable) -> Callable[[str], float]:
-        """Return the probability of a word in contexts, the shortest first."""
+        """Return a function for the probability of a word in contexts, the shortest first."""
         found = [(counts, counts.total(), len(counts)) for context in contexts
                  if (counts := self.neighbours.get(context))]
 
@@ -86,12 +87,12 @@ class Counts:
 
 
 def _contexts(before: Sequence[str], after: Sequence[str]) -> Iterator[Hashable]:
-    """Yield the word before, the two before, the word after, the two after."""
+    """Yield the word before, the two words before, the word after and the two words after."""
     yield from (("<", before[-1]), ("<", *before), (">", after[0]), (">", *after))
 
 
 def mean_reciprocal_rank(counts: Counts, maskings: Iterable[tuple[str, str]]) -> dict[str, float]:
-    """Score texts with a mask, each with its word."""
+    """Score the proposals for texts with a mask, given the masked words."""
     reciprocals = []
     for text, target in maskings:
         before, after = ([*_EDGE, *words_of(part), *_EDGE] for part in text.split(MASK))
@@ -105,7 +106,7 @@ def mean_reciprocal_rank(counts: Counts, maskings: Iterable[tuple[str, str]]) ->
 
 
 def main() -> None:
-    """Count the texts that are named on the command line, and score."""
+    """Count words in the texts from the command line, and score the counts."""
     parser = argparse.ArgumentParser(description="Score counts of neighbours.")
     parser.add_argument("texts", nargs="+", type=Path)
     parser.add_argument("--test", type=Path, required=True)

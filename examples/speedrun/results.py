@@ -2,7 +2,7 @@
 
     python results.py OUT > results.jsonl
 
-Lines with `given` were not measured here.
+Lines with `given` are from other sources.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ GIVEN = (("run_mlm, its defaults", 0.0), ("by hand, 25 minutes", 0.160))
 
 
 def mean_and_deviation(values: Sequence[float]) -> dict[str, Any]:
-    """Return mean and standard deviation; a single value has none."""
+    """Return mean and, for several values, standard deviation."""
     mean = statistics.mean(values)
     if len(values) == 1:
         return {"mean": round(mean, 4), "text": f"{mean:.3f}"}
@@ -47,7 +47,7 @@ def summarise(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Print the results of the folder that is named on the command line."""
+    """Print the results of the folder from the command line."""
     out = Path(sys.argv[1])
     trials = [json.loads(line) for line in
               (out / "trials.jsonl").read_text(encoding="utf-8").splitlines()]

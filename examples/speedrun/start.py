@@ -2,14 +2,15 @@
 
     python start.py SHARDS... --tokenizer DIR --architecture bert-2x256 -o CHECKPOINT
 
-The embeddings of a new model are replaced by vectors from counts: positive pointwise mutual
-information of a token with its neighbours before and after it (two halves of one table), reduced
-to the model's width by singular values. Rare words, which few training steps update, then start
-near similar words. The output layer's biases become the logarithms of the tokens' frequencies.
-Everything else is initialised as by `bmtools pretrain`.
+The embeddings of a new model are replaced by vectors from counts. The counts are the positive
+pointwise mutual information of a token with its neighbours before and after it, as two halves of
+one table. A singular value decomposition reduces the table to the model's width. Rare words, which
+few training steps update, then start near similar words. The output biases become the logarithms of
+token frequencies. All other weights are initialised as by `bmtools pretrain`.
 
-Source: Levy, Goldberg and Dagan 2015, sections 3.1 and 7, for the counts: contexts weighted by 1 /
-distance, context frequencies to the power of 0.75, square root of the singular values.
+Source: Levy, Goldberg and Dagan 2015, sections 3.1 and 7. As there, contexts are weighted by
+1 / distance, context frequencies are raised to the power of 0.75, and the square root of the
+singular values is used.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ WINDOW_TOKENS = 4
 SMOOTHING = 0.75
 _OVERSAMPLED = 16
 _ITERATIONS = 3
-# Evenly spaced rates would repeat after 64 positions; these do not within 256.
+# Evenly spaced rates would repeat after 64 positions; these rates do not repeat within 256.
 _SPREAD = 1.2
 _SHARPNESS = 1.5
 
@@ -57,11 +58,11 @@ def count_cooccurrences(ids: np.ndarray, size: int, window: int) -> torch.Tensor
 
     Args:
         ids: (tokens,) int64, -1 between documents.
-        size: of the vocabulary.
-        window: greatest distance.
+        size: size of the vocabulary.
+        window: maximum distance.
 
     Returns:
-        (size, size) sparse, float32; the token of the row precedes that of the column.
+        (size, size) sparse, float32; the token of the row precedes the token of the column.
     """
     codes, weights = [], []
     for distance in range(1, window + 1):
@@ -77,7 +78,7 @@ def count_cooccurrences(ids: np.ndarray, size: int, window: int) -> torch.Tensor
 
 
 def positive_information(counts: torch.Tensor) -> torch.Tensor:
-    """Turn counts, (rows, contexts) sparse, into positive pointwise mutual information."""
+    """Convert counts, (rows, contexts) sparse, to positive pointwise mutual information."""
     rows = torch.sparse.sum(counts, 1).to_dense()
     contexts = torch.sparse.sum(counts, 0).to_dense() ** SMOOTHING
     row, context = counts.indices()
@@ -103,7 +104,7 @@ def cooccurrence_vectors(counts: torch.Tensor, width: int, seed: int) -> torch.T
 
 @torch.no_grad()
 def set_embeddings(model: Any, vectors: torch.Tensor, first: int) -> None:
-    """Replace embeddings, from column `first` on, by vectors of the same mean norm.
+    """Replace embeddings, starting with column `first`, by vectors with the same mean norm.
 
     Tokens without a vector keep their random embedding.
     """
@@ -123,8 +124,8 @@ def set_output_biases(model: Any, frequencies: np.ndarray) -> None:
 def initialise_by_width(model: Any) -> None:
     """Initialise matrices with a deviation of 1 / sqrt(inputs), which preserves the variance.
 
-    BERT's 0.02 fits a width of 768; in narrow models it makes layers so weak that the residual
-    stream passes them by, and training stays at word frequencies for long.
+    BERT's 0.02 fits a width of 768. In narrow models it makes the layers so weak that they hardly
+    change the residual stream, and training learns only word frequencies for a long time.
     """
     for name, module in model.named_modules():
         if isinstance(module, torch.nn.Linear) and not name.endswith("decoder"):
@@ -135,10 +136,11 @@ def initialise_by_width(model: Any) -> None:
 def attend_to_neighbours(model: Any, width: int) -> None:
     """Initialise each head of the first layer to attend to one neighbour.
 
-    The first `width` columns of the residual stream are for positions: words have zeros there at
-    first. They hold sinusoids of many rates, whose products are large where two positions are equal
-    and small elsewhere; the queries of a head are rotated by the distance it attends to. With 4
-    heads these are -1, +1, -2 and +2. All of it is trained like any other weight.
+    The first `width` columns of the residual stream are for positions; word embeddings are zero
+    there initially. The columns contain sinusoids of many rates. Their product is large if two
+    positions are equal, and small otherwise. The queries of a head are rotated by the distance to
+    which the head attends: -1, +1, -2 and +2 for 4 heads. Afterwards these weights are trained like
+    all other weights.
     """
     encoder = model.base_model
     positions = encoder.embeddings.position_embeddings.weight
@@ -171,9 +173,9 @@ def main() -> None:
     parser.add_argument("shards", nargs="+", type=Path)
     parser.add_argument("--tokenizer", type=Path, required=True)
     parser.add_argument("--architecture", required=True)
-    parser.add_argument("--heads", type=int, default=0, help="0: the architecture's")
+    parser.add_argument("--heads", type=int, default=0, help="0: as in the architecture")
     parser.add_argument("--position-width", type=int, default=0,
-                        help="columns for positions, by which heads attend to neighbours at first")
+                        help="columns for positions; heads then initially attend to neighbours")
     parser.add_argument("--vectors", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--scale", type=float, default=0.05, help="deviation of embeddings")
     parser.add_argument("--max-length", type=int, default=0, help="longest sequence")

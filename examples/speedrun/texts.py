@@ -2,7 +2,7 @@
 
     python texts.py documents|squad|bioasq FILE... > texts.jsonl
 
-Answers and labels are left out; a question is a text of its own.
+Answers and labels are left out. A question is a separate text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def read(name: str) -> Any:
 
 
 def documents(name: str) -> Iterator[dict[str, Any]]:
-    """Yield the documents under `data`, or the only one of the file."""
+    """Yield the documents under `data`, or the only document of the file."""
     content = read(name)
     yield from content.get("data", [content])
 
@@ -53,7 +53,7 @@ def _texts(kind: str, texts: list[str]) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    """Read each file in the format that the first argument names."""
+    """Read each file in the format from the first argument."""
     kind, *names = sys.argv[1:]
     for name in names:
         for record in {"documents": documents, "squad": squad, "bioasq": bioasq}[kind](name):

@@ -1,16 +1,16 @@
-"""Train one configuration for some minutes from the text alone, and score it.
+"""Train one configuration for some minutes, only from the text, and score it.
 
     python trial.py NAME --out OUT --minutes 30 --seed 0 --threads 2
 
-NAME is a table of trials.toml: a vocabulary, initial weights, an architecture and a file of phases.
-The phases give the proportions of tokens. Their number is measured: a probe of some seconds gives
-the speed of each phase on this machine, and the tokens of all phases are multiplied by one factor
-so that initialisation and training fill the minutes. The factor is saved with the run, so an
+NAME is a table in trials.toml with a vocabulary, initial weights, an architecture and a file of
+phases. The phases determine the proportions of tokens. A probe of some seconds measures the speed
+of each phase on this machine. Then the tokens of all phases are multiplied by one factor, so that
+initialisation and training take the given minutes. The factor is saved with the run, so an
 interrupted trial can be continued.
 
-Training time includes the initial weights and the whole of `bmtools pretrain`, from the call to its
-end. Importing the text, the vocabulary and encoding are done once and do not count.
-A trial that is in the results already is skipped.
+Training time includes the initial weights and the complete run of `bmtools pretrain`. Importing the
+text, training the vocabulary and encoding are done once and do not count. A trial that is already
+in the results is skipped.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HERE = Path(__file__).parent
 CORPORA = ("clinical", "leaflets", "general", "encyclopedia", "translated")
 SMALL_VOCABULARY = 2_000
 SPARE = 0.97
-"""Share of the time that is planned; other programs may slow a run down later."""
+"""Share of the time that is planned, because other programs may slow down the run."""
 
 
 class Inputs:
@@ -39,7 +39,7 @@ class Inputs:
 
     Args:
         out: folder of all results; `text` and `curated.jsonl` exist.
-        threads: of each program.
+        threads: number of threads of each program.
     """
 
     def __init__(self, out: Path, threads: int) -> None:
@@ -47,11 +47,11 @@ class Inputs:
         self._environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
 
     def bmtools(self, *arguments: object, lines: Path | None = None) -> None:
-        """Run a bmtools command; its stdout goes to a file, or nowhere."""
+        """Run a bmtools command; write its stdout to a file, if one is given."""
         self._run(["bmtools", *map(str, arguments)], lines)
 
     def script(self, name: str, *arguments: object) -> None:
-        """Run a script of this folder."""
+        """Run a script in this folder."""
         self._run([sys.executable, str(HERE / name), *map(str, arguments)], None)
 
     def _run(self, command: Sequence[str], lines: Path | None) -> None:
@@ -63,7 +63,7 @@ class Inputs:
         return [self.out / "text" / f"{corpus}.jsonl" for corpus in CORPORA]
 
     def vocabulary(self, name: str) -> Path:
-        """Train a vocabulary: `pieces-8000` is WordPiece, `words-12000` has whole words."""
+        """Make a vocabulary: `pieces-8000` is WordPiece, `words-12000` has whole words."""
         folder = self.out / "vocabularies" / name
         kind, size = name.split("-")
         if not folder.exists() and kind == "pieces":
@@ -76,7 +76,7 @@ class Inputs:
         return folder
 
     def content(self, vocabulary: str) -> Path:
-        """Return the file of a word vocabulary's content words."""
+        """Return the file of content words for a word vocabulary."""
         return self.out / "vocabularies" / f"{vocabulary}.content"
 
     def shards(self, vocabulary: str) -> dict[str, Path]:
@@ -90,7 +90,7 @@ class Inputs:
         return folders
 
     def start(self, trial: Mapping[str, Any], seed: int, folder: Path) -> float:
-        """Make initial weights from counts; return the seconds it took."""
+        """Make initial weights from counts; return the time in seconds."""
         clock = folder.with_suffix(".seconds")
         if not folder.exists():
             started = time.monotonic()
@@ -114,7 +114,7 @@ def read_trial(name: str) -> dict[str, Any]:
 
 
 def phase_costs(metrics: Path) -> dict[str, tuple[int, float]]:
-    """Sum tokens and seconds of each phase from the metrics of pretrain."""
+    """Add up tokens and seconds of each phase from the metrics of pretrain."""
     phases: dict[str, tuple[int, float]] = {}
     before = 0
     for text in metrics.read_text(encoding="utf-8").splitlines():
@@ -130,12 +130,12 @@ def phase_costs(metrics: Path) -> dict[str, tuple[int, float]]:
 
 def fit_tokens(shares: Mapping[str, int], probe: Mapping[str, tuple[int, float]],
             seconds: float) -> dict[str, int]:
-    """Multiply the tokens of phases by one factor so that all take the seconds given.
+    """Multiply the tokens of all phases by one factor, so that they take the given time.
 
     Args:
         shares: tokens of each phase, in proportion.
         probe: tokens and seconds of each phase in the probe.
-        seconds: of all phases together.
+        seconds: time for all phases together.
     """
     planned = sum(tokens * probe[name][1] / probe[name][0] for name, tokens in shares.items())
     return {name: max(1, round(tokens * seconds / planned)) for name, tokens in shares.items()}
@@ -147,12 +147,12 @@ def lengths(tokens: Mapping[str, int]) -> list[str]:
 
 
 class Trial:
-    """A configuration under one seed.
+    """A configuration with one seed.
 
     Args:
-        name: of the trial.
+        name: name of the trial.
         inputs: vocabularies, shards and initial weights.
-        seed: of everything random.
+        seed: seed for all random numbers.
     """
 
     def __init__(self, name: str, inputs: Inputs, seed: int) -> None:
@@ -163,7 +163,7 @@ class Trial:
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def init_options(self) -> tuple[list[object], float]:
-        """Return the initial weights as options of pretrain, with the seconds that they took."""
+        """Return options of pretrain for the initial weights, and the seconds to make them."""
         if "start" not in self.config:
             return ["--architecture", self.config["architecture"], "--tokenizer",
                     self.inputs.vocabulary(self.config["vocabulary"])], 0.0
@@ -186,7 +186,7 @@ class Trial:
         return metrics
 
     def plan(self, seconds: float, probe_tokens: int) -> dict[str, int]:
-        """Measure the speed here, once, and return the tokens of each phase that fill the time."""
+        """Measure the speed once, and return the tokens of each phase that fit the time."""
         path = self.folder / "plan.json"
         if path.exists():
             return json.loads(path.read_text())["tokens"]
@@ -231,7 +231,7 @@ class Trial:
 
 
 def main() -> None:
-    """Run the trial that is named on the command line."""
+    """Run the trial from the command line."""
     parser = argparse.ArgumentParser(description="Train and score one configuration.")
     parser.add_argument("name")
     parser.add_argument("--out", type=Path, required=True)

@@ -1,11 +1,11 @@
-"""Make a vocabulary of whole words: the most frequent of a text, and pieces for all others.
+"""Make a vocabulary of the most frequent words of a text, and of pieces for all other words.
 
     python vocabulary.py TEXT... --pieces WORDPIECE --words 10000 -o DIRECTORY
 
-A masked word counts in the score only if it is one token. WordPiece spends about two of five
-tokens on pieces and on steps towards longer words; this spends them on words, so that 12,000
-tokens contain as many of the masked words as 24,000 WordPiece tokens. The pieces come from a
-small WordPiece vocabulary (`bmtools build-vocab --size 2000`).
+A masked word counts in the score only if it is one token. In a WordPiece vocabulary, about two of
+five tokens are pieces and intermediate steps to longer words. This script uses these tokens for
+words. Therefore 12,000 tokens contain the same number of masked words as 24,000 WordPiece tokens.
+The pieces are from a small WordPiece vocabulary (`bmtools build-vocab --size 2000`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bmtools.vocab.tokenizer import is_uncased, save_tokenizer
 
 
 def count_words(texts: Iterable[str], tokenizer: Any) -> Counter[str]:
-    """Count words as the tokenizer splits them before it looks for pieces."""
+    """Count words as the tokenizer's pre-tokenizer splits them."""
     backend = tokenizer.backend_tokenizer
     chunks: Counter[str] = Counter()
     for text in texts:
@@ -38,9 +38,9 @@ def count_words(texts: Iterable[str], tokenizer: Any) -> Counter[str]:
 
 
 def with_words(tokenizer: Any, words: Counter[str], most: int) -> Any:
-    """Add the most frequent words that a WordPiece tokenizer has only in pieces.
+    """Add the most frequent words that a WordPiece tokenizer splits into pieces.
 
-    Ties are broken by the alphabet, so the same text gives the same tokens.
+    Ties are broken alphabetically, so equal texts produce equal tokens.
     """
     known = tokenizer.get_vocab()
     ranked = sorted(words, key=lambda word: (-words[word], word))[:most]
@@ -51,9 +51,10 @@ def with_words(tokenizer: Any, words: Counter[str], most: int) -> Any:
 
 
 def content_words(tokenizer: Any, words: Counter[str], common: int) -> list[str]:
-    """List a vocabulary's content words: words of letters without the most frequent of a text.
+    """List the content words of a vocabulary: words of letters, except for the most frequent words.
 
-    The first hundred, articles and prepositions for the most part, are half of all running words.
+    The hundred most frequent words, mostly articles and prepositions, are half of all words in a
+    text.
     """
     known = tokenizer.get_vocab()
     ranked = sorted(words, key=lambda word: (-words[word], word))
@@ -74,9 +75,9 @@ def main() -> None:
     parser.add_argument("--pieces", type=Path, required=True, help="WordPiece tokenizer")
     parser.add_argument("--words", type=int, required=True, help="most frequent words to add")
     parser.add_argument("--content", type=Path,
-                        help="write the content words here, to be masked")
+                        help="write the content words, which will be masked, to this file")
     parser.add_argument("--common", type=int, default=100,
-                        help="most frequent words and signs that are no content words")
+                        help="number of most frequent words and signs that are not content words")
     parser.add_argument("-o", "--output", type=Path, required=True)
     given = parser.parse_args()
     pieces = load_tokenizer(given.pieces)

@@ -1,10 +1,10 @@
-"""Put masked losses, reciprocal ranks and processor times of all rows together: results.jsonl.
+"""Collect masked losses, reciprocal ranks and processor times of all rows in results.jsonl.
 
     python summary.py OUT
 
-`loss` is in nats per masked token of held-out text; `mrr` is of the masked words of entities;
-`seconds` are of one core, of the compared training alone. `loss_against_longer` and
-`mrr_against_longer` are differences to the row trained longer with the same seed.
+`loss` is in nats per masked token of held-out text. `mrr` is computed on masked words of entities.
+`seconds` is the processor time of one core for the compared training only. `loss_against_longer`
+and `mrr_against_longer` are differences from the row that was trained longer with the same seed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Scores = dict[str, dict[str, float]]
 
 
 def read(path: Path, score: Callable[[dict[str, Any]], float]) -> Scores:
-    """Read the score of each checkpoint, by row and seed; the seed of a single one is empty."""
+    """Read the score of each checkpoint, by row and seed; a row without seeds has the seed ""."""
     scores: Scores = {}
     for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
         name = Path(line.get("model", "")).name
@@ -33,7 +33,7 @@ def read(path: Path, score: Callable[[dict[str, Any]], float]) -> Scores:
 
 
 def read_seconds(out: Path) -> Scores:
-    """Read processor times, which a run that was continued has several of."""
+    """Read and add up processor times; a resumed run has several."""
     seconds: Scores = {}
     for path in (out / "models").glob("*.seconds"):
         row, _, seed = path.stem.rpartition("-")

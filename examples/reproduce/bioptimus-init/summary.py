@@ -1,10 +1,9 @@
-"""Compare the initial weights: results.jsonl, and losses.svg.
+"""Compare the initial weights, and write results.jsonl and losses.svg.
 
     python summary.py OUT
 
-`initial` is the loss on held-out abstracts before the first step, `early` that of the first
-evaluation, `end` that after the last step, in nats per masked token; `seconds` is the time that
-`init-weights` took.
+The losses are on held-out abstracts, in nats per masked token: `initial` before the first step,
+`early` at the first evaluation, `end` after the last step. `seconds` is the time of `init-weights`.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Any
 from bmtools.installation import install_command
 
 Curve = dict[int, float]
-"""Loss by step, 0 before the first one."""
+"""Loss by step; step 0 is before training."""
 
 
 def read(out: Path, name: str) -> tuple[Curve, float]:
@@ -43,7 +42,7 @@ def mean_and_deviation(values: Sequence[float]) -> dict[str, float]:
 
 
 def summarise(out: Path) -> list[dict[str, Any]]:
-    """Return a line for each initialisation, the lowest loss at the first evaluation first."""
+    """Return a line for each initialisation, sorted by the loss at the first evaluation."""
     arms: dict[str, list[tuple[Curve, float]]] = defaultdict(list)
     for run in sorted((out / "arms").iterdir()):
         if (run / "bmtools.json").exists():
@@ -66,7 +65,7 @@ def plot(lines: Sequence[Mapping[str, Any]], path: Path) -> None:
     try:
         import matplotlib
     except ModuleNotFoundError:
-        print(f"no matplotlib, so no plot: {install_command('plot')}", file=sys.stderr)
+        print(f"matplotlib is missing; for a plot: {install_command('plot')}", file=sys.stderr)
         return
     matplotlib.use("svg")
     from matplotlib import pyplot
@@ -84,7 +83,7 @@ def plot(lines: Sequence[Mapping[str, Any]], path: Path) -> None:
 
 
 def main() -> None:
-    """Summarise the folder that is named on the command line."""
+    """Summarise the folder from the command line."""
     out = Path(sys.argv[1])
     lines = summarise(out)
     (out / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines),

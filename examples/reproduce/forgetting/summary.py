@@ -1,9 +1,9 @@
-"""Compare the ways to continue training: results.jsonl, and forgetting.svg.
+"""Compare the ways to continue training, and write results.jsonl and forgetting.svg.
 
     python summary.py OUT
 
-`retained` is the loss on general text after training, `forgotten` its increase over the loss
-before, `new` the loss on new text; all in nats per masked token.
+All losses are in nats per masked token. `retained` is the loss on general text after training,
+`forgotten` its increase by training, and `new` the loss on new text.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def mean_and_deviation(values: Sequence[float]) -> dict[str, float]:
 
 
 def summarise(out: Path) -> list[dict[str, Any]]:
-    """Return a line for the model before, then one for each arm, best-retaining first."""
+    """Return a line for the model before, then a line for each arm, best-retaining first."""
     arms: dict[str, list[dict[str, float]]] = defaultdict(list)
     for run in sorted((out / "arms").iterdir()):
         if (run / "bmtools.json").exists():
@@ -49,11 +49,11 @@ def summarise(out: Path) -> list[dict[str, Any]]:
 
 
 def plot(lines: Sequence[dict[str, Any]], path: Path) -> None:
-    """Draw what is retained against what is learned."""
+    """Draw the loss on general text against the loss on new text."""
     try:
         import matplotlib
     except ModuleNotFoundError:
-        print("no matplotlib, so no plot: pip install matplotlib", file=sys.stderr)
+        print("matplotlib is missing; for a plot: pip install matplotlib", file=sys.stderr)
         return
     matplotlib.use("svg")
     from matplotlib import pyplot
@@ -71,7 +71,7 @@ def plot(lines: Sequence[dict[str, Any]], path: Path) -> None:
 
 
 def main() -> None:
-    """Summarise the folder that is named on the command line."""
+    """Summarise the folder from the command line."""
     out = Path(sys.argv[1])
     lines = summarise(out)
     (out / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines),

@@ -1,4 +1,4 @@
-"""Collect the losses of all runs: curves.jsonl, one plot, and their ends in results.jsonl.
+"""Collect the losses of all runs in curves.jsonl and a plot, and the last ones in results.jsonl.
 
     python curves.py OUT
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 RUNS = ("trainer", "bmtools", "default")
 LAST = 0.1
-"""Share of the tokens, from the end, over which a run's loss is averaged."""
+"""Share of the last tokens over which a run's loss is averaged."""
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -22,7 +22,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def curve(name: str, lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Reduce metrics of Trainer or of bmtools to tokens, loss and seconds."""
+    """Reduce metrics from Trainer or bmtools to tokens, loss and seconds."""
     points: list[dict[str, Any]] = []
     tokens, seconds = 0, 0.0
     for line in lines:
@@ -50,7 +50,7 @@ def plot(curves: Sequence[Sequence[dict[str, Any]]], path: Path) -> None:
     try:
         import matplotlib
     except ModuleNotFoundError:
-        print("no matplotlib, so no plot: pip install matplotlib", file=sys.stderr)
+        print("matplotlib is missing; for a plot: pip install matplotlib", file=sys.stderr)
         return
     matplotlib.use("svg")
     from matplotlib import pyplot
@@ -68,7 +68,7 @@ def plot(curves: Sequence[Sequence[dict[str, Any]]], path: Path) -> None:
 
 
 def main() -> None:
-    """Read the runs of the folder that is named on the command line."""
+    """Read the runs in the folder from the command line, and write the results."""
     out = Path(sys.argv[1])
     curves = [curve(name, read(out / name / "metrics.jsonl")) for name in RUNS]
     pppl = {Path(line["model"]).name: line["pppl"] for line in read(out / "pppl.jsonl")

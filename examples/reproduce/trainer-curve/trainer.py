@@ -1,12 +1,12 @@
-"""Train a masked language model the way transformers' run_mlm.py does, and record its losses.
+"""Train a masked language model as transformers' run_mlm.py does, and record its losses.
 
     python trainer.py vocabulary vocab.txt DIRECTORY
     python trainer.py start TOKENIZER CHECKPOINT --architecture bert-mini
     python trainer.py train records.jsonl CHECKPOINT --model START --tokens 1500000
 
-`metrics.jsonl` in the checkpoint holds tokens, loss and seconds, a line for every few steps.
-Sequences are run_mlm's: texts are encoded with their special tokens, concatenated, cut into
-sequences of equal length, and the rest is dropped.
+`metrics.jsonl` in the checkpoint contains tokens, loss and seconds, with a line for every few
+steps. Sequences are made as in run_mlm: texts are encoded with special tokens, concatenated and cut
+into sequences of equal length. The rest is dropped.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def train(given: argparse.Namespace) -> None:
 
 
 def start(given: argparse.Namespace) -> None:
-    """Save the initial weights that Trainer would start from: transformers' own."""
+    """Save random initial weights by transformers, from which Trainer would start."""
     from bmtools.models.architectures import build_config
 
     tokenizer = AutoTokenizer.from_pretrained(given.tokenizer)
@@ -113,7 +113,7 @@ def vocabulary(given: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Run the subcommand that the first argument names."""
+    """Run the subcommand in the first argument."""
     parser = argparse.ArgumentParser(description="Train as run_mlm.py does.")
     commands = parser.add_subparsers(required=True)
     words = commands.add_parser("vocabulary")
