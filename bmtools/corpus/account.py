@@ -1,8 +1,8 @@
-"""Accounts of characters: every one of a source is in a record, or in a class that was left out.
+"""Accounts of characters: each character of a source is in a record, or in a class of omitted text.
 
-The reader of a format takes no part in its account. The source is read a second time, by another
-parser, into pieces of text; those that are in no class of what is left out are then found in the
-records in their order, white space aside. So text that a reader drops, doubles or makes up shows.
+An account does not use the format's reader. Another parser reads the source a second time into
+pieces of text. Pieces that do not belong to an omitted class must then occur in the records, in
+order, except for white space. So an account detects text that a reader drops, repeats or invents.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ LEFT_OUT = "characters left out as {}"
 ADDED = "characters added"
 STRAY = "stray text"
 _SAMPLE = 60  # characters
-_MOST_WAYS = 32  # to read a record
-# A reader may write the exponent of `10<sup>6</sup>` by characters of its own.
+_MOST_WAYS = 32  # of matching a record
+# A reader may write the exponent of `10<sup>6</sup>` with superscript characters.
 _PLAIN = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻\u2212\u2013", "0123456789+---")
 Path = Sequence[str]
 Attributes = Mapping[str, str]
@@ -37,10 +37,10 @@ class Piece(NamedTuple):
 
     Args:
         place: file and path of elements.
-        text: without white space.
-        is_added: whether a reader may write it though it stands in no text node.
-        is_optional: whether it may be in a record or not, as brackets around a title.
-        left_out: class of text that is in no record; empty for all other.
+        text: the text without white space.
+        is_added: whether a reader may write it although it is not in a text node.
+        is_optional: whether records may omit it, such as brackets around a title.
+        left_out: class of text that records omit; empty for other text.
     """
 
     place: str
@@ -50,7 +50,7 @@ class Piece(NamedTuple):
     left_out: str = ""
 
     def without_ends(self, signs: str) -> Iterator[Piece]:
-        """Yield the signs at both ends one by one, optional, and what is between them."""
+        """Yield each sign at both ends as an optional piece, and the text between them."""
         first = len(self.text) - len(self.text.lstrip(signs))
         last = max(first, len(self.text.rstrip(signs)))
         for text in (*self.text[:first], self.text[first:last], *self.text[last:]):
@@ -58,28 +58,28 @@ class Piece(NamedTuple):
 
 
 def squeezed(text: str) -> str:
-    """Remove white space, which readers set as they like, and raise or lower no number."""
+    """Remove white space, which readers may change, and write superscripts as plain digits."""
     text = "".join(text.split())
     return text if text.isascii() else text.translate(_PLAIN)
 
 
 def accounted(records: Iterable[Record], pieces: Iterable[Piece], name: str,
               counts: Counter[str], optional_are: str = "") -> Iterator[Record]:
-    """Yield the records of a source, and prove that they hold its text, in order and once.
+    """Yield the records of a source, and check that they contain its text in order exactly once.
 
     Args:
-        records: as the reader yields them.
-        pieces: of the source.
-        name: of the source in messages.
-        counts: counts the characters in records, those left out, and those that readers added.
-        optional_are: class of optional pieces that are in no record.
+        records: records from the reader.
+        pieces: pieces of the source.
+        name: name of the source in messages.
+        counts: counts characters in records, characters left out, and characters that readers add.
+        optional_are: class of optional pieces that records omit.
 
     Raises:
-        DataError: text in no record, or text of a record that the source does not have there.
+        DataError: text of the source is missing in the records, or a record contains other text.
     """
     waiting, text = iter(records), ""
-    # As some text may be absent, a record can be read in several ways for a while: how far each of
-    # them has read the text, and what it counted.
+    # Some text may be absent, so there may be several ways to match a record. The keys are the
+    # positions that the ways have reached in the text, the values are their counts.
     ways = {0: Counter[str]()}
 
     def take(least: int) -> Iterator[Record]:
@@ -90,7 +90,7 @@ def accounted(records: Iterable[Record], pieces: Iterable[Piece], name: str,
             text = text[read:] + squeezed(record.get("title", "") + record["text"])
             ways = {at - read: found for at, found in ways.items()}
 
-    yield from take(1)  # before another parser sees it, the reader finds a file to be whole
+    yield from take(1)  # so the reader checks the file before another parser reads it
     for piece in pieces:
         size = len(piece.text)
         if piece.left_out and size and not piece.is_added:
@@ -113,29 +113,29 @@ def accounted(records: Iterable[Record], pieces: Iterable[Piece], name: str,
 
 
 def _fewer(ways: dict[int, Counter[str]]) -> dict[int, Counter[str]]:
-    """Keep some of many ways: in long runs of signs, about all or about none are there."""
+    """Keep the shortest and longest ways: usually, nearly all or no optional signs are present."""
     ordered = sorted(ways) if len(ways) > _MOST_WAYS else list(ways)
     kept = ordered[:_MOST_WAYS // 2] + ordered[-_MOST_WAYS // 2:]
     return {at: ways[at] for at in dict.fromkeys(kept)}
 
 
 def _unaccounted(place: str, text: str, found: str) -> DataError:
-    way_out = f"report it, and leave out {setting('account')} to go on"
+    way_out = f"report it, and run without {setting('account')} to continue"
     if not text:
-        return DataError(f"{place}: found the text {_sample(found)} in a record at its end, "
+        return DataError(f"{place}: found the text {_sample(found)} at the end of a record, "
                          f"expected each character of the file once; please {way_out}")
     alike = sum(takewhile(bool, map(eq, text, found)))
     instead = f"where the record has {_sample(found[alike:])}" if found[alike:] else "at the end"
     return DataError(f"{place}: the text {_sample(text[alike:])} is not accounted for, {instead}; "
-                     "expected it in a record or in a class that is left out, unless the file is "
-                     f"damaged there; {way_out}")
+                     "expected it in a record or in a class that is left out; check whether the "
+                     f"file is damaged there, otherwise {way_out}")
 
 
 def account_in_words(counts: Counter[str]) -> str:
-    """Take what was counted of characters out of the counts, and say it.
+    """Remove the counts of characters from the counts, and return them as a sentence.
 
     Args:
-        counts: of a reader; those of characters are removed.
+        counts: a reader's counts; the counts of characters are removed.
     """
     prefix = LEFT_OUT.format("")
     left_out = {name.removeprefix(prefix): count for name in list(counts)
@@ -155,29 +155,29 @@ def _sample(text: str) -> str:
 
 
 class XmlAccount:
-    """Text nodes of an XML format, read by expat, and what its reader does with them."""
+    """Text nodes of an XML format, read by expat, and the way in which its reader uses them."""
 
     units: Sequence[str] = ()
-    """Elements that records are made of; text outside them should be left out."""
+    """Elements that become records; text outside them should be left out."""
     moved: frozenset[str] = frozenset()
-    """Elements whose text comes behind the outermost paragraph that they are in."""
+    """Elements whose text is placed after the outermost paragraph that contains them."""
     textless: frozenset[str] = frozenset()
-    """Elements that may have no text of their own, where some is left out as stray."""
+    """Elements that should not contain text directly; such text is left out as stray."""
 
     def left_out(self, path: Path, attributes: Attributes) -> str:
-        """Name the class of an element whose text is left out; empty for the others."""
+        """Return the class of an element whose text is left out; empty for other elements."""
         raise NotImplementedError
 
     def added(self, path: Path, attributes: Attributes) -> str:
-        """Return text that the reader puts before that of an element."""
+        """Return text that the reader inserts before an element's text."""
         return ""
 
     def in_unit(self, pieces: Sequence[Piece]) -> Iterable[Piece]:
-        """Change the pieces of a unit by what the others are."""
+        """Change the pieces of a unit if they depend on each other."""
         return pieces
 
     def pieces(self, name: str) -> Iterator[Piece]:
-        """Yield the text nodes of a file, which its reader has found to be whole, unit by unit.
+        """Yield the text nodes of a file that its reader has checked, unit by unit.
 
         Raises:
             DataError: the XML is damaged.
@@ -206,7 +206,7 @@ class XmlAccount:
 
     def _add(self, element: Element, path: Path, name: str, found: list[Piece],
              behind: list[Piece] | None) -> None:
-        """Add the pieces of an element; `behind` gets those that come behind its paragraph."""
+        """Add an element's pieces to `found`, and those to move after its paragraph to `behind`."""
         place = f"{name}: {'/'.join(path)}"
         if left_out := self.left_out(path, element.attrib):
             found.append(Piece(place, squeezed("".join(element.itertext())), left_out=left_out))

@@ -1,4 +1,4 @@
-"""Import of records: keys set by hand, duplicate ids, and workers that each read whole files."""
+"""Import of records: keys set by the user, duplicate ids, and workers that read one file each."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 _CHUNK_BYTES = 1 << 20
 Duplicates = Literal["refuse", "drop", "rename", "keep"]
 Reader = Callable[..., Iterator[Record]]
-"""Function of names of files, `counts` and `reject` that yields their records."""
+"""Function that yields the records of files; its arguments are names, `counts` and `reject`."""
 Account = Callable[[Iterator[Record], str, Counter[str]], Iterator[Record]]
-"""Proves that records hold the text of the file with a name, and counts its characters."""
+"""Function that checks that records contain the text of a file, and counts its characters."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class RecordChanges:
     """Changes to the records of all formats.
 
     Args:
-        given: keys and their values.
-        sentences: whether records become sentences.
-        abbreviations: beside those known of the languages.
+        given: values of keys to set.
+        sentences: whether records are split into sentences.
+        abbreviations: added to the abbreviations known for the languages.
     """
 
     given: Mapping[str, str] = field(default_factory=dict)
@@ -50,8 +50,10 @@ class RecordChanges:
     abbreviations: Abbreviations | None = None
 
     def made(self, records: Iterable[Record], reject: Reject) -> Iterator[Record]:
-        """Yield records with the given keys; reject those that then break the agreement, or whose
-        licence asks for more than the given one."""
+        """Yield records with the given keys.
+
+        Reject records that are then invalid, or whose licence requires more than the given one.
+        """
         for record in records:
             licence = self.given.get("licence", "")
             fault = licence and not is_allowed() and declared_fault(
@@ -63,7 +65,7 @@ class RecordChanges:
 
     def split(self, records: Iterable[Record], counts: Counter[str],
               reject: Reject) -> Iterator[Record]:
-        """Yield records as they are written, or their sentences."""
+        """Yield the records, or their sentences."""
         if not self.sentences:
             yield from records
             return
@@ -73,14 +75,14 @@ class RecordChanges:
 
 
 class UniqueIds:
-    """Ids of records so far, and what is done with a record whose id came before.
+    """Ids of records so far, and handling of records with a repeated id.
 
-    All ids go to a temporary SQLite database, which keeps 64 MiB in memory and the rest in a file
-    that is gone afterwards; nothing is guessed.
+    All ids are stored in a temporary SQLite database, which keeps 64 MiB in memory and the rest in
+    a file that is deleted afterwards. So results are exact.
 
     Args:
-        duplicates: refuse hands later ones to `reject`, drop leaves them out, rename appends `-2`,
-            `-3` and so on, keep passes them on.
+        duplicates: handling of later records with the same id. `refuse` passes them to `reject`,
+            `drop` leaves them out, `rename` appends `-2`, `-3` and so on, `keep` keeps them.
     """
 
     def __init__(self, duplicates: Duplicates = "refuse") -> None:
@@ -89,17 +91,17 @@ class UniqueIds:
         self._ids.execute("CREATE TABLE seen (id TEXT PRIMARY KEY, place TEXT) WITHOUT ROWID")
 
     def add(self, name: str, place: str) -> bool:
-        """Add an id; return whether its record passes as it is."""
+        """Add an id; return whether its record can be kept unchanged."""
         return self._ids.execute("INSERT OR IGNORE INTO seen VALUES (?, ?)",
                                  (name, place)).rowcount == 1 or self._duplicates == "keep"
 
     def treat(self, record: Record, counts: Counter[str], reject: Reject) -> Record | None:
-        """Treat a record whose id came before; return what is left of it.
+        """Handle a record with a repeated id; return the record to keep, if any.
 
         Args:
-            record: of which `add` has said so.
-            counts: counts it, by treatment.
-            reject: receives it under refuse.
+            record: record for which `add` returned False.
+            counts: counts the record by the way in which it was handled.
+            reject: receives the record if duplicates are refused.
         """
         if self._duplicates == "drop":
             counts["records with an id that came before left out"] += 1
@@ -111,9 +113,8 @@ class UniqueIds:
             first, = self._ids.execute("SELECT place FROM seen WHERE id = ?",
                                        [record["id"]]).fetchone()
             reject(RecordError(
-                record.place, f"found the id {record['id']!r} once more, after {first}; "
-                f"{setting('duplicates')} drop, rename or keep decides what to do with such "
-                "records", record))
+                record.place, f"found the id {record['id']!r} again, after {first}; set "
+                f"{setting('duplicates')} drop, rename or keep to accept such records", record))
         return None
 
     def close(self) -> None:
@@ -124,7 +125,7 @@ class UniqueIds:
 def with_unique_ids(records: Iterable[Record], duplicates: Duplicates = "refuse",
                     counts: Counter[str] | None = None,
                     reject: Reject = refuse) -> Iterator[Record]:
-    """Pass records on and treat those whose id came before; see `UniqueIds`."""
+    """Pass records on, and handle records with a repeated id; see `UniqueIds`."""
     counts = Counter() if counts is None else counts
     with closing(UniqueIds(duplicates)) as ids:
         for record in records:
@@ -135,13 +136,13 @@ def with_unique_ids(records: Iterable[Record], duplicates: Duplicates = "refuse"
 
 
 class _Head(NamedTuple):
-    """Keys of a record by which ids and sets are compared.
+    """Keys of a record that are needed to find duplicate ids.
 
     Args:
-        id: of a record.
-        place: of it.
-        lines: that it became.
-        record: itself, where it became something else.
+        id: id of the record.
+        place: place of the record.
+        lines: number of lines that were made of it.
+        record: the record itself, if it was split into sentences.
     """
 
     id: str
@@ -154,10 +155,10 @@ _heads = msgspec.json.Decoder(_Head)
 
 
 def input_files(names: Iterable[str], folders: bool = False) -> Iterator[InputFile]:
-    """Yield files as parts; names and sizes tell them from others.
+    """Yield files as parts, with a digest of names and sizes to recognise them.
 
     Args:
-        names: of files and folders.
+        names: names of files and folders.
         folders: whether each file in a folder is a part, with the option `folder`.
     """
     digest = blake2b(digest_size=16)
@@ -176,8 +177,8 @@ class FileWorker:
 
     Args:
         read: yields the records of a file.
-        changes: to these.
-        account: proves that they hold the text of the file; None if nobody asks for that.
+        changes: changes to these records.
+        account: checks that the records contain the text of the file; None for no check.
     """
 
     def __init__(self, read: Reader, changes: RecordChanges,
@@ -188,7 +189,7 @@ class FileWorker:
         """Yield the records of a file in outcomes of about a megabyte."""
         counts, rejects = Counter[str](), list[RecordError]()
         heads, lines, size = list[_Head](), list[bytes](), 0
-        # What comes by a pipe goes on as it comes.
+        # Pass records from a pipe on as they arrive.
         most = _CHUNK_BYTES if Path(file.name).is_file() else select.PIPE_BUF
 
         def outcome() -> Outcome:
@@ -220,23 +221,23 @@ class FileWorker:
 
 
 class ImportedRecords:
-    """Records of all files, in their order, and duplicate ids.
+    """Records of all files in order, with handling of duplicate ids.
 
     Args:
-        duplicates: what to do with a record whose id came before.
-        changes: that workers made to the records.
+        duplicates: handling of records with a repeated id.
+        changes: changes that workers made to the records.
     """
 
     def __init__(self, duplicates: Duplicates, changes: RecordChanges) -> None:
         self._ids, self._changes = UniqueIds(duplicates), changes
 
     def resume(self, run: PassRun) -> None:
-        """Look at what an interrupted run has written."""
+        """Read the ids that an interrupted run has written."""
         for head in map(_heads.decode, run.done(ASIDE)):
             self._ids.add(head.id, head.place)
 
     def amend(self, outcome: Outcome) -> Outcome:
-        """Take out or rename duplicates."""
+        """Remove or rename duplicates."""
         kept, written = list[_Head](), list[bytes]()
         lines = iter(outcome.lines.splitlines(keepends=True))
         changed = False
@@ -254,7 +255,7 @@ class ImportedRecords:
 
     def _again(self, head: _Head, lines: Sequence[bytes],
                outcome: Outcome) -> tuple[_Head, Sequence[bytes]]:
-        """Treat a record whose id came before."""
+        """Handle a record with a repeated id."""
         record = Record(head.record or msgspec.json.decode(lines[0]), place=head.place)
         kept = self._ids.treat(record, outcome.counts, outcome.reject)
         if kept is None:

@@ -1,4 +1,4 @@
-"""Overlap of the parts of a set in documents, texts and questions."""
+"""Documents, texts and questions that the parts of a set have in common."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from bmtools.records import JsonObject, document_of
 
 PARTS = ("train", "dev", "test")
 SHARED = ("documents", "texts", "questions")
-"""What parts are compared by."""
+"""Kinds of content that two parts may share."""
 _MOST_SHARED = 4
 Keys = tuple[str, ...]
-"""Document, text and question of a record, as they are compared."""
+"""Document, text and question of a record, in the form in which they are compared."""
 
 
 def keys_of(record: JsonObject) -> Keys:
-    """Return what two records must have in common to share a document, a text or a question."""
+    """Return the keys that are equal if two records share a document, a text or a question."""
     return document_of(record), text_key(record), folded(record.get("question", ""))
 
 
 def text_key(record: JsonObject) -> str:
-    """Return what two records must share to have the same text: title, text and pair, folded."""
+    """Return the key that is equal for records with the same title, text and pair after folding."""
     return "\n".join(filter(None, (folded(record.get(key) or "")
                                    for key in ("title", "text", "text_pair"))))
 
@@ -37,13 +37,13 @@ def overlaps(parts: Mapping[str, Iterable[JsonObject]],
              folds: bool = False) -> Iterator[JsonObject]:
     """Compare the parts of a set with each other.
 
-    Yields for each two parts how many records of the later one were `compared`, and how many of
-    them have a document, a text or a question that the earlier one has, too; of folds, that any
-    other fold has. Case and white space
-    of texts make no difference; a text is one with its pair.
+    Yield a line for each pair of parts: how many records of the later part were `compared`, and how
+    many of them share a document, a text or a question with the earlier part. A fold is compared
+    with all other folds. Case and white space are ignored. A text and its pair are compared
+    together.
 
     Args:
-        parts: records by the names of their parts.
+        parts: records by part name.
         folds: compare each part with all others at once.
     """
     keys = {name: list(map(keys_of, own)) for name, own in parts.items()}
@@ -60,7 +60,7 @@ def overlaps(parts: Mapping[str, Iterable[JsonObject]],
 
 
 def describe_shared(overlaps: Sequence[Mapping[str, Any]]) -> str:
-    """Describe what parts share, from the lines of overlaps; empty if nothing."""
+    """Describe the shared content from the lines of `overlaps`; empty if there is none."""
     shared = [f"{line['of']} shares {what} with {line['in']} ({count_of(line[what], 'records')})"
               for line in overlaps for what in SHARED if line[what]]
     if len(shared) > _MOST_SHARED:

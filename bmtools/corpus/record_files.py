@@ -1,4 +1,4 @@
-"""Records of any source as files that are read twice, and lines of records, read fast."""
+"""Records of any source as files that can be read twice, and fast reading of their lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bmtools.io.output import encode_lines
 from bmtools.io.parts import rereadable
 from bmtools.records import RecordSource
 
-_MARK, _BOM = b"\x1e", b"\xef\xbb\xbf"  # at the beginning of a line; see `io.sources`
+_MARK, _BOM = b"\x1e", b"\xef\xbb\xbf"  # at the start of a line; see `io.sources`
 
 
 class _Fields(msgspec.Struct):
@@ -30,10 +30,10 @@ _decoder = msgspec.json.Decoder(_Fields)
 
 @contextmanager
 def record_files(records: RecordSource, reject: Reject) -> Iterator[list[str]]:
-    """Return names of files with the records, which can be read twice, until the block ends.
+    """Return names of files with the records, which can be read twice until the block ends.
 
     Args:
-        records: a file or several, or dictionaries, which are copied to a temporary file.
+        records: one or several files, or dictionaries, which are copied to a temporary file.
         reject: receives bad records.
     """
     items = iter([records] if isinstance(records, str | PathLike) else records)
@@ -52,11 +52,11 @@ def record_files(records: RecordSource, reject: Reject) -> Iterator[list[str]]:
 def read_texts(block: Block, reject: Reject) -> tuple[list[str], list[str], np.ndarray]:
     """Read the ids and texts of a block, and the numbers of their lines.
 
-    Where every line has both, other keys are neither looked at nor checked, which takes a third
+    If every line has an id and a text, other keys are not read or checked, which saves two thirds
     of the time.
 
     Args:
-        block: of lines.
+        block: block of lines.
         reject: receives bad records.
     """
     read = decode_objects(block.lines, _decoder)
@@ -68,8 +68,8 @@ def read_texts(block: Block, reject: Reject) -> tuple[list[str], list[str], np.n
 
 
 def as_lines(lines: Sequence[bytes]) -> bytes:
-    """Join lines as they are written again: without marks before them, each with its end."""
+    """Join lines for writing: without marks before them, each with a line end."""
     content = b"".join(lines)
     if content.endswith(b"\n") and _MARK not in content and _BOM[:1] not in content:
-        return content  # as they nearly always are
+        return content  # nearly always
     return b"".join([line.lstrip(_MARK + _BOM).rstrip() + b"\n" for line in lines])

@@ -1,4 +1,4 @@
-"""Splits of a set into train, dev and test or folds, by document, and what their parts share."""
+"""Splits of a set by document into train, dev and test or folds, with the overlap of the parts."""
 
 from __future__ import annotations
 
@@ -42,36 +42,36 @@ class SplitConfig(Settings, title="A split"):
 
     ratios: str = option("0.8,0.1,0.1", "Shares of documents in train, dev and test; a part of 0 "
                                         "is left out.", metavar="X,X,X")
-    counts: str = option("", "Numbers of documents in them, in place of `ratios`; of one part, -1 "
-                             "means the rest.", metavar="N,N,N")
+    counts: str = option("", "Numbers of documents in these parts, in place of `ratios`; one "
+                             "number may be -1, for the rest.", metavar="N,N,N")
     folds: int = option(
-        0, "So many folds in place of train, dev and test; each is test once, and dev once.")
-    stratify: str = option("", "Key whose values are as frequent in each part: label, labels, "
+        0, "Number of folds, in place of train, dev and test; each fold is test and dev once.")
+    stratify: str = option("", "Key whose values are equally frequent in each part: label, labels, "
                                "entities (their types), relations, or meta.KEY.", metavar="KEY")
     together: Literal["documents", "texts", "questions"] = option(
-        "texts", "What is in one part alone: documents; or, as well, texts or questions, so that "
-                 "documents that share one stay together.")
+        "texts", "Content that must not be in two parts: documents only, or also texts or "
+                 "questions, so that documents that share one stay together.")
     seed: int = option(
-        0, "Seed of the order of documents; that of the records makes no difference.",
+        0, "Seed of the order of documents; the order of records makes no difference.",
         most=LAST_SEED)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.folds == 0 or self.folds >= 3, "folds", self.folds, "3 or more")
-        require(not (self.folds and self.counts), "counts", self.counts, "none beside folds")
+        require(not (self.folds and self.counts), "counts", self.counts, "none with folds")
         ratios = _numbers(self.ratios)
         require(len(ratios) == len(PARTS) and min(ratios) >= 0 and isclose(sum(ratios), 1),
-                "ratios", repr(self.ratios), "three shares that add up to 1, as 0.8,0.1,0.1")
+                "ratios", repr(self.ratios), "three shares that add up to 1, such as 0.8,0.1,0.1")
         counts = _numbers(self.counts) if self.counts else (0.0,) * len(PARTS)
         require(len(counts) == len(PARTS) and counts.count(-1) < 2 and all(
             count == int(count) >= -1 for count in counts), "counts", repr(self.counts),
-            "three whole numbers, as 1295,186,371")
+            "three whole numbers, such as 1295,186,371")
 
     def sizes(self, documents: int) -> dict[str, int]:
-        """Return the number of documents in each part, those without any left out.
+        """Return the number of documents in each part that has documents.
 
         Raises:
-            DataError: there are too few documents, or counts that do not add up to all of them.
+            DataError: there are too few documents, or the counts do not add up to their number.
         """
         names: Sequence[str] = list(map(str, range(self.folds))) or PARTS
         if self.counts:
@@ -79,8 +79,8 @@ class SplitConfig(Settings, title="A split"):
             rest = documents - sum(count for count in found if count > 0)
             found = [rest if count == -1 else count for count in found]
             if sum(found) != documents or min(found) < 0:
-                raise DataError(f"found {documents} documents, expected as many as the counts "
-                                f"{self.counts} add up to")
+                raise DataError(f"found {documents} documents, but the counts {self.counts} add "
+                                "up to another number; correct them, or use -1 for one part")
         else:
             shares = [1 / self.folds] * self.folds if self.folds else _numbers(self.ratios)
             borders = [round(documents * share) for share in accumulate(shares, initial=0.0)]
@@ -88,7 +88,7 @@ class SplitConfig(Settings, title="A split"):
             if any(share > 0 and not size for share, size in zip(shares, found, strict=True)):
                 wanted = [name for name, share in zip(names, shares, strict=True) if share > 0]
                 raise DataError(f"found {count_of(documents, 'documents')}, too few for "
-                                f"{', '.join(wanted)}; expected one for each at least")
+                                f"{', '.join(wanted)}; expected at least one for each")
         return {name: size for name, size in zip(names, found, strict=True) if size}
 
 
@@ -104,17 +104,17 @@ def split(records: RecordSource, *, by: str | None = None, reject: Reject = refu
     """Split records by document and text: `split("set.jsonl", ratios="0.8,0.1,0.1")["train"]`.
 
     Args:
-        records: a file or several, or dictionaries with `id` and `text`; held in memory.
+        records: one or several files, or dictionaries with `id` and `text`; kept in memory.
         by: see `write_split`.
-        reject: receives bad records, and those whose document `by` does not list.
+        reject: receives bad records, and records whose document is missing in `by`.
         settings: fields of `SplitConfig`.
 
     Returns:
-        the records of train, dev and test; or with `folds` those of each fold, by its number.
+        the records of train, dev and test, or with `folds` the records of each fold by its number.
 
     Raises:
         DataError: there are too few documents.
-        ValueError: a setting out of range.
+        ValueError: a setting is out of range.
     """
     [config] = split_settings(settings, SplitConfig)
     kept, parts, _ = _divided(list(as_records(records, reject)), config, by, reject)
@@ -123,7 +123,7 @@ def split(records: RecordSource, *, by: str | None = None, reject: Reject = refu
 
 def _divided(records: Sequence[Record], config: SplitConfig, by: str | None,
              reject: Reject) -> tuple[Sequence[Record], list[str], int]:
-    """Return records that are kept, the part of each, and how many documents stay together."""
+    """Return the records to keep, the part of each, and the number of documents kept together."""
     if by is None:
         return records, *_choose_parts(records, config)
     return *_look_up(records, read_split(by), by, reject), 0
@@ -132,26 +132,27 @@ def _divided(records: Sequence[Record], config: SplitConfig, by: str | None,
 def write_split(records: RecordReader, output: Path, config: SplitConfig | None = None,
                 by: str | None = None, reject: Reject = refuse,
                 overwrite: bool = False, step: Step | None = None) -> JsonObject:
-    """Write the parts of a set, so that all records of a document are in one of them.
+    """Write the parts of a set, so that all records of a document are in the same part.
 
-    `OUTPUT/train.jsonl`, `dev.jsonl` and `test.jsonl` have the records in their order, or with
-    folds `OUTPUT/fold-0/train.jsonl` and so on: the test part of fold n is fold n, its dev part
-    the next one. `OUTPUT/split.tsv` has every document and its part, for `by`. All records are held
-    in memory.
+    `OUTPUT/train.jsonl`, `dev.jsonl` and `test.jsonl` contain the records in their order. With
+    folds, the files are `OUTPUT/fold-0/train.jsonl` and so on: fold n is the test part of directory
+    n, and the next fold is its dev part. `OUTPUT/split.tsv` lists every document and its part, for
+    `by`. All records are kept in memory.
 
     Args:
-        records: of the set.
+        records: records of the set.
         output: directory to write.
         config: settings.
-        by: file of documents, or ids of records, and their parts by tab; such as `split.tsv`. It
-            takes the place of the settings but for `folds`.
-        reject: receives records whose document `by` does not list.
+        by: file such as `split.tsv`, with a document or record id, a tab and a part per line. It
+            replaces the settings except for `folds`.
+        reject: receives records whose document is missing in `by`.
         overwrite: replace a directory that is not empty.
         step: the command, if one runs.
 
     Returns:
-        the report: how many documents stay `together` with others, because they share texts or
-        questions; documents, records, values of `stratify` and overlap of the parts.
+        the report: the number of documents that stay `together` with others because they share
+        texts or questions, and the documents, records, values of `stratify` and overlap of the
+        parts.
     """
     config, started = config or SplitConfig(), monotonic()
     with new_directory(output, overwrite) as directory:
@@ -169,7 +170,7 @@ def write_split(records: RecordReader, output: Path, config: SplitConfig | None 
 
 
 def _groups(records: Sequence[Record], together: str) -> list[str]:
-    """Name the group of each record: documents that share a text or question are one."""
+    """Return the group of each record; documents that share a text or question form a group."""
     if together == "documents":
         return [document_of(record) for record in records]
     leaders: dict[tuple[str, str], tuple[str, str]] = {}
@@ -183,18 +184,18 @@ def _groups(records: Sequence[Record], together: str) -> list[str]:
         key = text_key(record) if together == "texts" else folded(record.get("question", ""))
         if key:
             first, second = leader(("document", document_of(record))), leader((together, key))
-            leaders[max(first, second)] = min(first, second)  # documents lead: d is before q and t
+            leaders[max(first, second)] = min(first, second)  # documents lead: d < q and d < t
     return [leader(("document", document_of(record)))[1] for record in records]
 
 
 def _choose_parts(records: Sequence[Record], config: SplitConfig) -> tuple[list[str], int]:
-    """Choose a part for each record, the same for all of a group.
+    """Choose a part for each record, the same part for all records of a group.
 
     Returns:
-        the parts, and the number of documents in groups of several.
+        the parts, and the number of documents in groups with several documents.
 
     Raises:
-        DataError: groups that leave a part empty, or other numbers of documents than `counts`.
+        DataError: a part would be empty, or the numbers of documents differ from `counts`.
     """
     def drawn(group: str) -> bytes:
         return blake2b(f"{config.seed}\0{group}".encode()).digest()
@@ -211,9 +212,9 @@ def _choose_parts(records: Sequence[Record], config: SplitConfig) -> tuple[list[
     for group, part in part_of.items():
         found[part] += documents[group]
     if (config.counts and found != sizes) or not all(found.values()):
-        raise DataError(f"found documents that share {config.together} and fit into parts of "
-                        f"{_listed(found)}, expected {_listed(sizes)}; {setting('together')} "
-                        "documents divides them")
+        raise DataError(f"found documents that share {config.together} and only fit into the "
+                        f"parts {_listed(found)}, expected {_listed(sizes)}; set "
+                        f"{setting('together')} documents to separate them")
     return [part_of[group] for group in groups], sum(
         size for size in documents.values() if size > 1)
 
@@ -226,15 +227,16 @@ def _distributed(values: Mapping[str, Counter[str]], documents: Mapping[str, int
                  sizes: Mapping[str, int]) -> dict[str, str]:
     """Distribute groups so that each part has its share of every value.
 
-    The rarest value comes first; each of its groups goes to the part that lacks most of it.
-    Source: Sechidis, Tsoumakas and Vlahavas 2011, iterative stratification; here no part gets more
-    documents than its size, unless a group fits into none. Groups without values come last, and go
-    to the first part that has room.
+    The rarest value is distributed first. Each of its groups goes to the part that still needs most
+    of it. Groups without values are distributed last, to the first part with room.
+
+    Source: Sechidis, Tsoumakas and Vlahavas 2011, iterative stratification. Departure: a part does
+    not get more documents than its size, unless a group does not fit into any part.
 
     Args:
-        values: of each group; none without stratification.
-        documents: number in each group.
-        sizes: documents of each part.
+        values: values of each group; empty without stratification.
+        documents: number of documents in each group.
+        sizes: number of documents in each part.
     """
     totals = sum(values.values(), Counter())
     lacking = {part: {value: total * size / sum(sizes.values()) for value, total in totals.items()}
@@ -267,7 +269,7 @@ def _distributed(values: Mapping[str, Counter[str]], documents: Mapping[str, int
 
 
 def values_of(record: Mapping[str, object], key: str) -> list[str]:
-    """List what a key of a record holds: a label, labels, or the types of annotations."""
+    """List the values of a key in a record: a label, labels, or the types of annotations."""
     found: object = record
     for name in key.split("."):
         found = found.get(name) if isinstance(found, Mapping) else None
@@ -277,26 +279,26 @@ def values_of(record: Mapping[str, object], key: str) -> list[str]:
 
 
 def read_split(name: str) -> dict[str, str]:
-    """Read a split that exists: an id and the name of its part a line, by tab.
+    """Read an existing split: a line contains an id, a tab and the name of its part.
 
     Raises:
-        DataError: a line of another form, or an id in two parts.
+        DataError: a line has another form, or an id is in two parts.
     """
     found: dict[str, str] = {}
     for place, line in placed_lines(name):
         own, tab, part = line.partition("\t")
         if not (tab and own.strip() and _PART_NAME.fullmatch(part.strip())):
-            raise DataError(f"{place}: found {line[:40]!r}, expected an id and the name of its "
-                            "part by tab")
+            raise DataError(f"{place}: found {line[:40]!r}, expected an id, a tab and the name "
+                            "of its part")
         if found.setdefault(own.strip(), part.strip()) != part.strip():
-            raise DataError(f"{place}: found {own.strip()!r} in {part.strip()}, which is in "
-                            f"{found[own.strip()]} already")
+            raise DataError(f"{place}: found {own.strip()!r} in {part.strip()}, but it is already "
+                            f"in {found[own.strip()]}; remove one of the lines")
     return found
 
 
 def _look_up(records: Sequence[Record], part_of: Mapping[str, str], by: str,
              reject: Reject) -> tuple[list[Record], list[str]]:
-    """Find the part of each record, by its id or its document."""
+    """Find the part of each record by its id or document."""
     kept, parts = [], []
     for record in records:
         part = part_of.get(record["id"], part_of.get(document_of(record)))
@@ -310,7 +312,7 @@ def _look_up(records: Sequence[Record], part_of: Mapping[str, str], by: str,
 
 
 def _in_order(records: Iterable[Record], parts: Iterable[str]) -> dict[str, list[Record]]:
-    """Group records by part; train, dev and test come first, in that order."""
+    """Group records by part; train, dev and test are first, in this order."""
     found: dict[str, list[Record]] = defaultdict(list)
     for record, part in zip(records, parts, strict=True):
         found[part].append(record)
@@ -332,7 +334,7 @@ def _write_parts(directory: Path, parts: Mapping[str, Sequence[Record]], folds: 
 
 
 def _folds(parts: Mapping[str, Sequence[Record]]) -> Iterator[dict[str, list[Record]]]:
-    """Make each part the test part of a fold, and the dev part of the one before."""
+    """Make each part the test part of a fold, and the dev part of the previous fold."""
     names = list(parts)
     for test, dev in zip(names, [*names[1:], *names[:1]], strict=True):
         train = [one for name, own in parts.items() if name not in (test, dev) for one in own]

@@ -1,4 +1,4 @@
-"""Tables, CSV or TSV, whose columns become the keys of records."""
+"""CSV and TSV tables whose columns become the keys of records."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from bmtools.io.sources import read_lines, source_name, source_stem
 from bmtools.records import Record
 
 _DELIMITERS = "\t,;|"
-_ATTRIBUTE = "@"  # before names of attributes; alone it begins the names of columns of an element
-_SENTENCE = re.compile(r"(.+)_s\d+")  # of BLUE's ids of sentences: 11724768_s0
+_ATTRIBUTE = "@"  # before names of attributes; "@" as first cell begins a row of column names
+_SENTENCE = re.compile(r"(.+)_s\d+")  # BLUE's sentence ids: 11724768_s0
 
 
 @reader
@@ -27,18 +27,18 @@ def table_records(names: Iterable[str], tally: Tally, config: TableConfig | None
                   headless: Sequence[str] = ()) -> Iterator[Record]:
     """Yield a record for every line of tables.
 
-    White space around values is removed, empty values are left out, and further named columns go
-    to `meta`. Delimiter and header are found file by file. Ids are those of the id column, or
+    White space around values is removed, empty values are left out, and other named columns go
+    to `meta`. Delimiter and header are detected in each file. Ids are from the id column, or
     `STEM:LINE`.
 
     Args:
         names: files, compressed or not; `-` for stdin.
-        config: which column is what.
+        config: the meaning of each column.
         tally: rejects a line with too few columns, without text, or with a wrong label or score.
-        headless: names of the columns of files whose first line does not name them.
+        headless: column names for files whose first line does not name the columns.
 
     Raises:
-        DataError: no such column, or a quote that does not end.
+        DataError: a column does not exist, or a quote does not end.
     """
     config = config or TableConfig()
     for name in names:
@@ -58,9 +58,10 @@ def table_records(names: Iterable[str], tally: Tally, config: TableConfig | None
 
 
 def _xml_rows(name: str, config: TableConfig) -> Iterator[tuple[str, list[str]]]:
-    """Yield the names of columns of each element that is a row, then its values.
+    """Yield the column names, then the values, of each element that is a row.
 
-    Columns are its attributes, as `@id`, and its children; those of one name have a line each.
+    Columns are the element's attributes, such as `@id`, and its children. Children with the same
+    name share a column, with one line each.
     """
     root, _, element = config.row.partition("/")
     for found in xml_elements(name, (root,), (element,)):
@@ -73,7 +74,7 @@ def _xml_rows(name: str, config: TableConfig) -> Iterator[tuple[str, list[str]]]
 
 
 def sentences_of_documents(records: Iterable[Record]) -> Iterator[Record]:
-    """Set `meta.document` by BLUE's ids of sentences: `11724768_s0`."""
+    """Set `meta.document` from BLUE's sentence ids, such as `11724768_s0`."""
     for record in records:
         if found := _SENTENCE.fullmatch(record["id"]):
             record = record.replace(meta={**record.get("meta", {}), "document": found[1]})
@@ -81,19 +82,19 @@ def sentences_of_documents(records: Iterable[Record]) -> Iterator[Record]:
 
 
 def table_rows(name: str, config: TableConfig) -> Iterator[tuple[str, list[str]]]:
-    """Yield the rows that are not blank, each after the place of its first line.
+    """Yield the rows that are not blank, each with the place of its first line.
 
-    Fields may hold line breaks in quotes. Between tabs,
-    quotes are letters, but for those of cells that pandas had to quote: only with them do rows
-    have as many columns as the first.
+    Quoted fields may contain line breaks. In tab-separated files, quotes are ordinary characters,
+    except in cells that pandas had to quote. Such cells are recognised because only with quoting
+    does the row have the same number of columns as the first row.
 
     Raises:
-        DataError: a quote that does not end, or is followed by more than a delimiter.
+        DataError: a quote does not end, or is followed by anything but a delimiter.
     """
     lines = (f"{line}\n" for _, line in read_lines(name))
     first = next(lines, "")
     delimiter = "\t" if config.delimiter == "tab" else config.delimiter or next(
-        (one for one in _DELIMITERS if one in first), ",")  # tab before all others
+        (one for one in _DELIMITERS if one in first), ",")  # tab has priority
     csv.field_size_limit(most_bytes())
     if delimiter == "\t" and config.quoting == "auto":
         for number, row in _tab_rows(chain([first], lines)):
@@ -110,13 +111,13 @@ def table_rows(name: str, config: TableConfig) -> Iterator[tuple[str, list[str]]
                 yield place, row
             place = f"{source_name(name)}:{rows.line_num + 1}"
     except csv.Error as error:
-        raise DataError(f"{place}: found a quoted field that goes wrong ({error}), expected a "
-                        f"quote at its end; {setting('quoting')} off takes quotes for letters"
+        raise DataError(f"{place}: found a damaged quoted field ({error}), expected a quote at "
+                        f"its end; set {setting('quoting')} off to read quotes as characters"
                         ) from error
 
 
 def _tab_rows(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield rows by tab after the number of their first line; see `table_rows`."""
+    """Yield tab-separated rows with the number of their first line; see `table_rows`."""
     waiting: deque[str] = deque()
     number, width = 1, 0
 
@@ -139,7 +140,7 @@ def _tab_rows(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
 
 
 def _quoted_row(taken: list[str], more: Iterator[str]) -> list[str]:
-    """Read a row with quoted cells, add its further lines to `taken`; nothing if it is none."""
+    """Read a row with quoted cells, adding its other lines to `taken`; empty if it is not one."""
     def lines() -> Iterator[str]:
         yield from taken[:1]
         for line in more:
@@ -153,17 +154,17 @@ def _quoted_row(taken: list[str], more: Iterator[str]) -> list[str]:
 
 
 def _header(row: list[str], config: TableConfig, headless: Sequence[str]) -> tuple[list[str], bool]:
-    """Name the columns, by the first row or by numbers; tell whether that row holds names."""
+    """Return column names from the first row, or numbers, and whether that row is a header."""
     if headless and not set(config.by_key.values()) <= set(row):
         return list(headless), False
     return (row, True) if config.header else (list(map(str, range(1, len(row) + 1))), False)
 
 
 def _find_columns(header: Sequence[str], config: TableConfig, place: str) -> dict[str, int]:
-    """Find the index of each column that is read, by name before number.
+    """Find the index of each column that is read; names have priority over numbers.
 
     Raises:
-        DataError: there is no such column.
+        DataError: a column does not exist.
     """
     found = {}
     for key, column in config.by_key.items():
@@ -173,13 +174,13 @@ def _find_columns(header: Sequence[str], config: TableConfig, place: str) -> dic
             found[key] = int(column) - 1
         else:
             raise DataError(f"{place}: found no column {column!r}, {suggestion(column, header)}; "
-                            f"{setting('columns')} names it")
+                            f"name it with {setting('columns')}")
     return found
 
 
 def _record(row: Sequence[str], columns: Mapping[str, int], others: Mapping[str, int], most: int,
             config: TableConfig, own_id: str, place: str) -> Record:
-    """Make a record of a row.
+    """Make a record from a row.
 
     Raises:
         RecordError: see `table_records`.
@@ -189,8 +190,8 @@ def _record(row: Sequence[str], columns: Mapping[str, int], others: Mapping[str,
                           list(row))
     value = {key: row[number] for key, number in columns.items()}
     if not value["text"]:
-        raise RecordError(place, "found nothing in the column of the text, expected text; "
-                                 f"{setting('columns')} names another", list(row))
+        raise RecordError(place, "found no text in the text column; correct the row, or choose "
+                                 f"another column with {setting('columns')}", list(row))
     meta = {name: row[number] for name, number in others.items()
             if number < len(row) and row[number]}
     if value.get("document"):

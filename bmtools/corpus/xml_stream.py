@@ -1,4 +1,4 @@
-"""Elements of large XML files, one at a time, from sources nobody vouches for."""
+"""Elements of large XML files, read one at a time from sources that are not trusted."""
 
 from __future__ import annotations
 
@@ -20,43 +20,44 @@ from bmtools.io.sources import open_bytes, source_name
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
 
-_HUGE = "XML_PARSE_HUGE"  # libxml2 names it where one of its limits is passed
+_HUGE = "XML_PARSE_HUGE"  # in libxml2's message if one of its limits is exceeded
 _XML_NAMES = ("amp;", "lt;", "gt;", "quot;", "apos;")
 _UNKNOWN_ENTITY = (etree.ErrorTypes.ERR_UNDECLARED_ENTITY, etree.ErrorTypes.WAR_UNDECLARED_ENTITY)
 _CHUNK = 1 << 17  # bytes; more would leave the processor's cache
-_AHEAD = 1 << 20  # bytes that are read before the parser sees them
-_WIDE = 4  # bytes by which UTF-16 and UTF-32 are known
+_AHEAD = 1 << 20  # bytes that are checked before parsing
+_WIDE = 4  # bytes that show UTF-16 or UTF-32
 _NAME = re.compile(rb"&([A-Za-z][A-Za-z0-9]*;)")
 _BLANKS = re.compile(" {2,}")
 _EXPONENT = re.compile("[+\u2212\u2013-]?[0-9]+")
 SUPERSCRIPTS = str.maketrans("0123456789+-\u2212\u2013", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁻")
-_NODE_BYTES = 100  # of an element in memory, beside its text
+_NODE_BYTES = 100  # memory for an element, in addition to its text
 
 
 def xml_elements(name: str, roots: Collection[str], tags: Collection[str],
                  children: bool = False) -> Iterator[Element]:
     """Yield the elements with some tags as they end, in memory that does not grow.
 
-    An element that is in no other one with these tags is emptied when the next one is requested,
-    and those before it are removed. Nothing is fetched: in place of any DTD, the one of the file
-    is that of HTML's and MathML's names of characters. libxml2 keeps its limits of ten megabytes
-    for a piece of text and 256 levels (`huge_tree` would lift those on entities, too).
+    An element outside other elements with these tags is emptied when the next one is requested, and
+    earlier elements are removed. Files are never downloaded: any DTD is replaced by one that
+    declares HTML's and MathML's character names. The limits of libxml2 apply, ten megabytes for a
+    text and 256 levels (`huge_tree` would also lift the limits on entities).
 
     Args:
         name: a file, or `-` for stdin.
-        roots: the root elements that are expected; a source without a byte has none and passes.
-        tags: elements to yield; one inside another of them comes first.
-        children: whether they are children of the root, and others there alone are an error.
+        roots: the expected root elements; an empty source has no root and is accepted.
+        tags: elements to yield; inner elements are yielded before outer ones.
+        children: whether the elements are children of the root; a root with only other children is
+            then an error.
 
     Raises:
-        DataError: another root, XML that is damaged or cut short or declares entities, an element
-            larger than a record may be, or a root with elements but none of these.
+        DataError: the root is a different one or has none of these elements, the XML is damaged or
+            incomplete or declares entities, or an element is larger than a record may be.
     """
     with open_bytes(name) as stream:
         head = stream.read(_AHEAD)
         if head:
             _check_prolog(head, source_name(name), roots)
-            # The names of characters in a whole file, unless its encoding hides them.
+            # All character names of a small file, unless its encoding hides them.
             names = frozenset(name.decode() for name in set(_NAME.findall(head))) \
                 if len(head) < _AHEAD and b"\0" not in head[:_WIDE] else None
             yield from _streamed(name, tags, chain(_chunks(BytesIO(head)), _chunks(stream)),
@@ -64,18 +65,18 @@ def xml_elements(name: str, roots: Collection[str], tags: Collection[str],
 
 
 def _check_prolog(head: bytes, name: str, roots: Collection[str]) -> None:
-    """Read up to the root element, and refuse another one, and declarations that could do harm.
+    """Read up to the root element, and reject a wrong root and harmful declarations.
 
-    Entities could stand for gigabytes of text or for files, and the formats read here declare
-    none, so any declaration is refused before lxml sees it.
+    Entities can expand to gigabytes of text or read other files. The supported formats do not
+    declare entities, so any declaration is rejected before lxml reads it.
     """
     expected = " or ".join(f"<{root}>" for root in roots)
     parser, found = expat.ParserCreate(), list[str]()
 
     def refuse_entity(entity: str, *_: object) -> None:
         raise DataError(f"{name}:{parser.CurrentLineNumber}: found a declaration of the entity "
-                        f"{entity!r}, expected none; such files can exhaust memory or read others, "
-                        "so take the declarations out if you trust it")
+                        f"{entity!r}, which can exhaust memory or read other files; if you trust "
+                        "this file, remove the declarations")
 
     def check_root(root: str, _attributes: object) -> None:
         if not found and root not in roots:
@@ -107,7 +108,7 @@ def _chunks(stream: BinaryIO) -> Iterator[bytes]:
 
 def _streamed(name: str, tags: Collection[str], chunks: Iterable[bytes],
               characters: frozenset[str] | None, children: bool) -> Iterator[Element]:
-    size, line, is_found = 0, 1, False  # since the last element, and where that began
+    size, line, is_found = 0, 1, False  # bytes since the last element, and its line
     parser = etree.XMLPullParser(events=("end",), tag=tuple(tags), load_dtd=True, **_SAFELY)
     parser.resolvers.add(_OwnDtd(characters))
     try:
@@ -127,14 +128,14 @@ def _streamed(name: str, tags: Collection[str], chunks: Iterable[bytes],
         root = parser.close()
     except etree.XMLSyntaxError as error:
         _refuse_unknown_entity(parser, name)
-        # The first entry of the log is the cause of the others.
+        # The first entry of the log is the cause of the other entries.
         cause = next(iter(parser.feed_error_log), None)
         line, fault = (cause.line, cause.message) if cause else (error.lineno, error.msg)
         fault = fault.partition(", line ")[0].strip()
         if _HUGE in fault:
-            raise DataError(f"{source_name(name)}:{line}: found more than a text of ten megabytes "
-                            "or 256 levels of elements, expected less; such files can exhaust "
-                            "memory") from error
+            raise DataError(f"{source_name(name)}:{line}: found a text over ten megabytes or more "
+                            "than 256 levels of elements, which can exhaust memory; split the "
+                            "file") from error
         raise DataError(f"{source_name(name)}:{line}: damaged XML ({fault}); "
                         "copy or download the file again") from error
     yield from _released(parser, tags)
@@ -144,10 +145,11 @@ def _streamed(name: str, tags: Collection[str], chunks: Iterable[bytes],
 
 
 class _OwnDtd(etree.Resolver):
-    """DTD in place of those that files name, which are never read: HTML's and MathML's characters.
+    """DTD with HTML's and MathML's characters, which replaces any DTD that a file refers to.
 
     Args:
-        names: of the characters to declare; None for all, which takes longer than most articles.
+        names: names of the characters to declare; None for all, which takes longer than parsing
+            most articles.
     """
 
     def __init__(self, names: frozenset[str] | None) -> None:
@@ -167,25 +169,26 @@ def _declarations() -> dict[str, str]:
 
 
 def _reference(character: str) -> str:
-    # Twice escaped, what would be markup stays text.
+    # Markup characters are escaped twice, so that they remain text.
     return f"&{'#38;' * (character in '<&')}#{ord(character)};"
 
 
 def _refuse_unknown_entity(parser: etree.XMLPullParser, name: str) -> None:
-    """Refuse an entity that libxml2 would leave out of attributes, and spell in text."""
+    """Reject an unknown entity; libxml2 would drop it in attributes and keep it as text elsewhere.
+    """
     for entry in parser.feed_error_log:
         if entry.type in _UNKNOWN_ENTITY:
             entity = entry.message.partition("'")[2].partition("'")[0]
             raise DataError(f"{source_name(name)}:{entry.line}: found the entity '&{entity};', "
-                            "which the file does not declare; write the character in its place")
+                            "which the file does not declare; replace it by the character")
 
 
 def _released(parser: etree.XMLPullParser, tags: Collection[str]) -> Iterator[Element]:
-    outer = None  # parent of elements that are in no other one with these tags
+    outer = None  # parent of elements that are not inside others with these tags
     for _, element in parser.read_events():
         yield element
         parent = element.getparent()
-        if parent is None:  # the root, with which the file ends
+        if parent is None:  # the root, which ends the file
             continue
         if parent is outer or not any(True for _ in element.iterancestors(*tags)):
             outer = parent
@@ -195,9 +198,9 @@ def _released(parser: etree.XMLPullParser, tags: Collection[str]) -> Iterator[El
 
 
 def raise_exponents(root: Element) -> None:
-    """Write exponents behind numbers in characters of their own, `10⁶`, and fractions as `1/2`.
+    """Write exponents after numbers as superscript characters, `10⁶`, and fractions as `1/2`.
 
-    As plain digits they would change the number: `10<sup>6</sup>` would become 106.
+    Plain digits would change the number: `10<sup>6</sup>` would become 106.
     """
     for fraction in root.iter("{*}mfrac"):
         if len(fraction) == 2:
@@ -214,7 +217,7 @@ def raise_exponents(root: Element) -> None:
 
 
 def plain(element: Element | None) -> str:
-    """Join the text inside an element, without markup and with single spaces."""
+    """Return the text inside an element, without markup and with single spaces."""
     if element is None:
         return ""
     if not len(element):
@@ -225,9 +228,9 @@ def plain(element: Element | None) -> str:
 
 
 def single_spaced(text: str) -> str:
-    """Replace white space in the sense of XML by single spaces, and drop it at the ends.
+    """Replace XML white space by single spaces, and remove it at the ends.
 
-    A non-breaking or thin space is part of the text.
+    Non-breaking and thin spaces are part of the text.
     """
     for white in "\n\t\r":
         text = text.replace(white, " ")

@@ -157,7 +157,7 @@ def find_contexts(records: RecordReader | StrPath | Iterable[StrPath],
             for stretch in block.stretches:
                 sample.reservoir.offer(stretch)
     if not characters and not records.allow_empty:
-        raise DataError("found no text in the input; provide records with some text")
+        raise DataError("no text in the input; expected records with some text")
     return sample
 
 

@@ -101,7 +101,7 @@ def compare_vocab(vocabularies: Mapping[str, Vocabulary | Path | str],
         scopes += [_Scope(name, count_words_of(counts, segmenter), counts, segmenter)
                    for name, counts in named.items()]
     if not any(scope.words for scope in scopes):
-        raise DataError("found no words in the input; provide records with some text, or "
+        raise DataError("no words in the input; expected records with some text, or "
                         f"{setting('terms')} with some terms")
     for scope in scopes:
         yield from scope.lines(loaded, tokens, worst)
@@ -131,7 +131,7 @@ def compare_terms(vocabularies: Mapping[str, Vocabulary | Path | str],
     counts = Counter(Term(" ".join(one.text.split()), one.type) for one in chain(
         chain.from_iterable(map(_entities, records)), terms))
     if not counts:
-        raise DataError("found no entities in the input; provide records with entities, or "
+        raise DataError("no entities in the input; expected records with entities, or "
                         f"{setting('terms')} with some terms")
     for term, count in counts.items():
         yield {"term": term.text, **({"type": term.type} if term.type else {}), "count": count,

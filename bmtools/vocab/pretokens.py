@@ -200,7 +200,7 @@ def count_pretokens(texts: Iterable[str], backend: Tokenizer) -> Counter[str]:
         for word in pretokenize(chunk, backend):
             words[word] += count
     if not words:
-        raise DataError("found no words in the input; provide records with some text")
+        raise DataError("no words in the input; expected records with some text")
     return words
 
 

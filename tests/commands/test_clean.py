@@ -34,7 +34,7 @@ def test_rules_are_counted_and_what_is_left_out_keeps_its_reason(
 @pytest.mark.parametrize(("pattern", "message"), [
     ("(a", "own:1: found '(a' (missing ), unterminated subpattern at position 0), expected a"),
     ("[[a]", "own:1: found '[[a]' (Possible nested set at position 1), expected a"),
-    ("a*", "own:1: found 'a*', which matches an empty text, expected")])
+    ("a*", "own:1: found 'a*', which matches the empty text; write")])
 def test_wrong_patterns(run: Run, corpus: Path, tmp_path: Path, pattern: str,
                         message: str) -> None:
     (tmp_path / "own").write_text(pattern)

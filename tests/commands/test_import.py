@@ -300,7 +300,7 @@ def test_account_shows_a_line_that_is_lost(run, source, monkeypatch) -> None:
     assert outcome.code == 1
     assert outcome.err.startswith(f"bmtools: {path}:2: the text 'Two.' is not accounted for, at "
                                   "the end")
-    assert "leave out --account to go on" in outcome.err
+    assert "run without --account to continue" in outcome.err
     assert not path.with_name("out.jsonl").exists()
 
 

@@ -68,7 +68,7 @@ def test_two_processes_write_what_one_writes(
         assert len(ids) == 22 * (1 + ("--sentences" in options))
     bad = [json.loads(line) for line in rejects]
     assert sum("without PMID" in one["reason"] for one in bad) == 1
-    again = [one for one in bad if "once more" in one["reason"]]
+    again = [one for one in bad if "' again, after" in one["reason"]]
     assert [one["record"]["id"] for one in again] == ([] if "--duplicates" in options
                                                       else ["3", "20"])
     assert all(re.search(r"after .*/[ab].xml:\d+;", one["reason"]) for one in again)

@@ -76,7 +76,7 @@ ASTHMA, HEART = GOOD
      "in.xml: Set/d/p: the text 'notknow' is not accounted for, where the record has 'β.Fig.of"),
     # a paragraph dropped, one doubled, one made up
     ((ASTHMA, ("The heart", "")), "in.xml: Set/d/p: the text 'Beats.' is not accounted for, at"),
-    ((ASTHMA, ("The heart", "Beats.\nBeats.")), "found the text 'Beats.' in a record at its end"),
+    ((ASTHMA, ("The heart", "Beats.\nBeats.")), "found the text 'Beats.' at the end of a record"),
     # the order of two paragraphs, and of two records
     (((ASTHMA[0], "10⁶ cells\nAIM: We do not know β.\nFig. of lungs"), HEART), "the text 'We' is"),
     # what may move is missing, or comes twice
@@ -89,7 +89,7 @@ def test_a_fault_of_a_reader_is_shown(tmp_path: Path, records, told: str) -> Non
     with pytest.raises(DataError) as caught:
         account(tmp_path, records)
     assert told in str(caught.value)
-    assert "leave out account to go on" in str(caught.value)
+    assert "run without account to continue" in str(caught.value)
 
 
 def test_xml_that_the_reader_took_is_refused_where_it_is_damaged(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_treatments_of_duplicates(duplicates: Duplicates, expected: list[str]) -
 
 
 def test_a_refusal_names_both_lines() -> None:
-    with pytest.raises(RecordError, match="f:3: found the id 'a' once more, after f:1"):
+    with pytest.raises(RecordError, match="f:3: found the id 'a' again, after f:1"):
         list(with_unique_ids(records(GIVEN)))
     rejected: list[RecordError] = []
     kept = list(with_unique_ids(records(GIVEN), reject=rejected.append))

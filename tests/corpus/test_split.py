@@ -100,8 +100,8 @@ def test_sizes(settings: Line, sizes: Any) -> None:
 
 
 @pytest.mark.parametrize(("settings", "fault"), [
-    ({"counts": "7,1,1"}, "found 10 documents, expected as many as the counts 7,1,1 add up to"),
-    ({"counts": "9,-1,2"}, "expected as many as"), ({"ratios": "0.99,0.005,0.005"}, "too few for"),
+    ({"counts": "7,1,1"}, "found 10 documents, but the counts 7,1,1 add up to another number"),
+    ({"counts": "9,-1,2"}, "add up to another"), ({"ratios": "0.99,0.005,0.005"}, "too few for"),
     ({"folds": 11}, "found 10 documents, too few for 0, 1, 2")])
 def test_sizes_that_do_not_fit(settings: Line, fault: str) -> None:
     with pytest.raises(DataError, match=fault):
@@ -171,9 +171,9 @@ def test_a_split_that_exists(divide, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("line", "fault"), [
-    ("0 train", "found '0 train', expected an id and the name of its part by tab"),
-    ("0\t../x", "expected an id and the name"), ("0\t..", "expected an id and the name"),
-    ("1\ttest", "found '1' in test, which is in train already")])
+    ("0 train", "found '0 train', expected an id, a tab and the name of its part"),
+    ("0\t../x", "expected an id, a tab and"), ("0\t..", "expected an id, a tab and"),
+    ("1\ttest", "found '1' in test, but it is already in train")])
 def test_splits_that_cannot_be_read(tmp_path: Path, line: str, fault: str) -> None:
     path = tmp_path / "by.tsv"
     path.write_text(f"1\ttrain\n{line}\n")
@@ -221,9 +221,9 @@ def test_equal_texts_are_in_one_part_by_default(divide) -> None:
         assert report["together"] == 60
         assert not any(line["texts"] for line in report["overlap"])
     same = [{**record, "text": "one"} for record in records]
-    with pytest.raises(DataError, match="found documents that share texts and fit into parts of "
-                                        "train 60, dev 0, test 0, expected train 48, dev 6, test "
-                                        "6; together documents divides them"):
+    with pytest.raises(DataError, match="found documents that share texts and only fit into the "
+                                        "parts train 60, dev 0, test 0, expected train 48, dev 6, "
+                                        "test 6; set together documents to separate them"):
         divide(same, out="same")
     report = divide(same, out="apart", together="documents")
     assert report["overlap"][0]["texts"] == 6

@@ -94,7 +94,7 @@ def test_csv_equals_pythons_reader_on_random_tables(write) -> None:
      "set.tsv:2: found the label '', expected the name of a class"),
     ("text,label\na,b,c\n", TableConfig(), "set.tsv:2: found 3 columns, expected 2"),
     ("n,text\na\n", TableConfig(), "set.tsv:2: found 1 columns, expected 2"),
-    ('text,n\n"a\nb",1\n ,2\n', TableConfig(), "set.tsv:4: found nothing in the column of the"),
+    ('text,n\n"a\nb",1\n ,2\n', TableConfig(), "set.tsv:4: found no text in the text column"),
     ("text,label\na,b\n", TableConfig("label=label", label_names="1=x,0=y"),
      "found the label 'b', expected 1 or 0"),
     ("text,s\na,1.2.3\n", TableConfig("score=s"), "found the score '1.2.3', expected a num"),
@@ -109,10 +109,10 @@ def test_bad_rows(write, content: str, config: TableConfig, fault: str) -> None:
 @pytest.mark.parametrize(("content", "config", "fault"), [
     ("abstract,n\na,b\n", TableConfig("text=abstrct"),
      "no column 'abstrct', did you mean 'abstract'?"),
-    ("a,b\n", TableConfig("text=3"), "no column '3', expected one of a, b; columns names it"),
-    ("a,b\n1,2\n", TableConfig("text=a,label=c"), "columns names it"),
-    ('text,n\na,1\n"b,2\nc,3\n', TableConfig(), "set.tsv:3: found a quoted field that goes wrong"),
-    ('text,n\n"a" b,1\n', TableConfig(), "quoting off takes quotes for letters")])
+    ("a,b\n", TableConfig("text=3"), "no column '3', expected one of a, b; name it with columns"),
+    ("a,b\n1,2\n", TableConfig("text=a,label=c"), "name it with columns"),
+    ('text,n\na,1\n"b,2\nc,3\n', TableConfig(), "set.tsv:3: found a damaged quoted field"),
+    ('text,n\n"a" b,1\n', TableConfig(), "set quoting off to read quotes as characters")])
 def test_tables_that_cannot_be_read(write, content: str, config: TableConfig,
                                     fault: str) -> None:
     with pytest.raises(DataError) as refused:

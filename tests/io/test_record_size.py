@@ -32,8 +32,8 @@ BOMBS = {
     "a line of standoff": (b"1|", b"a", "standoff --annotations FILE", ":1: found a record"),
     "elements in a citation": (CITATION, b"<a/>\n", "pubmed", ":1: found a record of more than 32"),
     "elements outside": (XML + b"<PubmedArticleSet>", b"<a>t</a>", "pubmed", ":1: found a record"),
-    "levels": (XML + b"<PubmedArticleSet>", b"<a>", "pubmed", ":2: found more than a text of"),
-    "text of an element": (CITATION, b"a", "pubmed", ":2: found more than a text of"),
+    "levels": (XML + b"<PubmedArticleSet>", b"<a>", "pubmed", ":2: found a text over ten"),
+    "text of an element": (CITATION, b"a", "pubmed", ":2: found a text over ten megabyt"),
     "a comment": (XML + b"<!--", b"a", "pubmed", ": found no element in the first megabyte"),
     "an attribute": (XML + b'<PubmedArticleSet a="', b"a", "pubmed", ": found no element in the"),
 }

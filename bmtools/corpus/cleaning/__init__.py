@@ -1,1 +1,1 @@
-"""Rules of `clean`: repairs of texts, records left out, personal data."""
+"""Rules of `clean`: repairs of texts, filters of records, and personal data."""

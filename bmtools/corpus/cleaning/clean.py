@@ -1,4 +1,4 @@
-"""Cleaning of records: filters on what they are, repairs of their texts, filters on the result."""
+"""Cleaning of records: filters on the input, repairs of texts, and filters on the result."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _WITH_OFFSETS = ("entities", "answers", "predicted")
 
 @dataclass(frozen=True)
 class Cleaned:
-    """Outcome of the rules for a record.
+    """Result of the rules for a record.
 
     Args:
-        record: as it was repaired, also where it is dropped.
-        changes: places changed or flagged, by rule.
-        rule: that drops it; empty where it stays.
-        found: what this rule found.
+        record: the repaired record, even if it is dropped.
+        changes: number of changed or flagged places, by rule.
+        rule: rule that drops the record; empty if it is kept.
+        found: value that this rule found.
     """
 
     record: Record
@@ -42,23 +42,23 @@ class Cleaned:
 
     @property
     def dropped(self) -> Record:
-        """The record with the rule and what it found under `meta.dropped`."""
+        """The record with the rule and the value that it found in `meta.dropped`."""
         meta = {**self.record.get("meta", {}), "dropped": {"rule": self.rule, "found": self.found}}
         return self.record.replace(meta=meta)
 
 
 class Cleaner:
-    """Step that cleans records, one by one; what becomes of a record depends on nothing else.
+    """Cleaner of single records, whose results do not depend on other records.
 
-    The order is fixed: years, licences and truncation by the record as it came; repairs, until
-    nothing is left to repair; filters on the repaired text; personal data. A record that stays
-    would come out the same once more.
+    The order is fixed: filters of years, licences and truncation on the input; repairs, until the
+    text does not change; filters on the repaired text; personal data. Cleaning a kept record again
+    does not change it.
 
     Args:
-        repairs: which repairs are made.
-        filters: which records stay.
-        personal_data: what becomes of personal data.
-        unwanted: patterns of what is removed beside that.
+        repairs: repairs to make.
+        filters: conditions for keeping a record.
+        personal_data: handling of personal data.
+        unwanted: patterns of other text to remove.
 
     Raises:
         BmtoolsError: a package is not installed.
@@ -74,13 +74,13 @@ class Cleaner:
         self._personal_data = PersonalData(personal_data.kinds)
 
     def __call__(self, records: Iterable[Record], outcome: Outcome) -> Iterator[Record]:
-        """Yield the records that stay.
+        """Yield the records to keep.
 
         Args:
-            records: of any number.
-            outcome: counts records as `dropped RULE`, `changed RULE` and, with personal data,
-                `found KIND`, and the places in them as `places RULE`; receives the records left
-                out, with the reason under `meta.dropped`, and those that cannot be cleaned.
+            records: any number of records.
+            outcome: counts records as `dropped RULE`, `changed RULE` and, for personal data,
+                `found KIND`, and the places in them as `places RULE`. It receives the records left
+                out, with the reason in `meta.dropped`, and records that cannot be cleaned.
         """
         counts = outcome.counts
         for record in records:
@@ -102,8 +102,7 @@ class Cleaner:
         """Clean a record.
 
         Raises:
-            RecordError: an entity, answer or the like has a border within what is replaced, or
-                repairs come to no end.
+            RecordError: an annotation has a border inside replaced text, or repairs do not end.
         """
         for rule, find in self._source_filters.items():
             if (found := find(record)) is not None:
@@ -137,22 +136,22 @@ def _edited(record: Record, change: Callable[[EditedText], object]) -> dict[str,
     found = {key: EditedText(record[key], tracks) for key in _TEXTS if record.get(key)}
     for key, edited in found.items():
         if change(edited) is False:
-            raise RecordError(record.place, f"key '{key}': found text that is never repaired, "
-                                            "since each repair makes another one necessary", record)
+            raise RecordError(record.place, f"key '{key}': found text that cannot be repaired, "
+                                            "because each repair requires another", record)
     return {key: edited for key, edited in found.items() if edited.counts}
 
 
 def moved_record(record: Record, edited: Mapping[str, EditedText]) -> Record:
-    """Replace texts of a record, and move the offsets of all that stands in them.
+    """Replace texts of a record, and move the offsets of its annotations.
 
     Sections that lose all their text are left out.
 
     Args:
-        record: before the edits.
-        edited: texts by key.
+        record: the record before the edits.
+        edited: edited texts by key.
 
     Raises:
-        RecordError: an entity or an answer has a border within what was replaced, or is gone.
+        RecordError: an entity or answer was removed, or has a border inside replaced text.
     """
     keys: JsonObject = {key: one.text for key, one in edited.items()}
     if "text" in edited:
@@ -175,14 +174,14 @@ def moved_record(record: Record, edited: Mapping[str, EditedText]) -> Record:
 
 def _moved(record: Record, edited: EditedText, found: Iterable[JsonObject],
            key: str) -> list[JsonObject]:
-    """Move entities or answers, of which some have parts, and some only a start or none."""
+    """Move entities or answers, which may have several parts, only a start, or no offsets."""
     def span(number: int, start: int, end: int) -> tuple[int, int]:
         first, last, is_cut = edited.moved(start, end)
         if is_cut or (first == last and start < end):
             raise RecordError(
                 record.place, f"key '{key}[{number}]': {record['text'][start:end][:40]!r} is "
-                f"partly or wholly removed or replaced by {', '.join(edited.counts)}, so it has no "
-                "place in the cleaned text; leave out that rule or the annotation", record)
+                f"partly or completely removed or replaced by {', '.join(edited.counts)}, so it "
+                "has no position in the cleaned text; omit that rule or the annotation", record)
         return first, last
 
     moved = []
@@ -200,7 +199,7 @@ def _moved(record: Record, edited: EditedText, found: Iterable[JsonObject],
 
 
 def _moved_translation(translation: JsonObject, edited: Mapping[str, EditedText]) -> JsonObject:
-    """Move the places of sentences, and of those that were flagged, in what `translate` wrote."""
+    """Move the offsets of sentences and flags in the metadata of `translate`."""
     moved = dict(translation)
     if "sentence_spans" in moved:
         moved["sentence_spans"] = {
@@ -217,18 +216,18 @@ def _moved_translation(translation: JsonObject, edited: Mapping[str, EditedText]
 def clean(records: RecordSource, *, remove: Sequence[str] = (), reject: Reject = refuse,
           on_drop: Callable[[Record], object] | None = None, **settings: object,
           ) -> Iterator[Record]:
-    """Yield the records that stay: `clean("corpus.jsonl", min_words=5, repairs="all")`.
+    """Yield the records to keep: `clean("corpus.jsonl", min_words=5, repairs="all")`.
 
     Args:
-        records: a file or several, or dictionaries with `id` and `text`.
-        remove: regular expressions of text to remove; `^` and `$` match at the ends of lines.
+        records: one or several files, or dictionaries with `id` and `text`.
+        remove: regular expressions of text to remove; `^` and `$` match at line starts and ends.
         reject: receives records that cannot be read or cleaned.
-        on_drop: receives each record that is left out, with the reason under `meta.dropped`.
+        on_drop: receives each record that is left out, with the reason in `meta.dropped`.
         settings: fields of `RepairConfig`, `FilterConfig` and `PersonalDataConfig`.
 
     Raises:
         BmtoolsError: a package is not installed.
-        ValueError: a setting out of range.
+        ValueError: a setting is out of range.
     """
     repairs, filters, personal_data = split_settings(
         settings, RepairConfig, FilterConfig, PersonalDataConfig)

@@ -1,4 +1,4 @@
-"""Edits of a text, and the offsets that move with it."""
+"""Edits of a text, and the offsets that move with them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Edit = tuple[int, int, int]  # start, end, length of the replacement
 
 
 class EditedText:
-    """A text under repair, with counts of what was done and where.
+    """A text during repairs, with counts and positions of its changes.
 
     Args:
-        text: before any repair.
-        tracks: whether spans will be followed; without, it is faster.
+        text: the text before all repairs.
+        tracks: whether spans are moved later; editing is faster without.
 
     Attributes:
-        text: as it is now.
-        counts: places changed, by rule.
+        text: the text after the repairs so far.
+        counts: number of changed places, by rule.
     """
 
     def __init__(self, text: str, tracks: bool = True) -> None:
@@ -33,9 +33,9 @@ class EditedText:
 
     def substitute(self, rule: str, pattern: re.Pattern[str],
                    replace: str | Callable[[re.Match[str]], str]) -> None:
-        """Replace all matches of a pattern, and count those that changed under a rule's name.
+        """Replace all matches of a pattern, and count the changed matches under a rule's name.
 
-        A pattern must not match what is to be put in its place, if that is a string.
+        If the replacement is a string, the pattern must not match it.
         """
         if not self._tracks and isinstance(replace, str):
             self.text, count = pattern.subn(replace, self.text)
@@ -59,16 +59,16 @@ class EditedText:
 
     @cached_property
     def _moves(self) -> list[tuple[list[Edit], list[int]]]:
-        """The edits of each pass, and by how much what follows each of them moves."""
+        """The edits of each pass, and the distance by which the text after each edit moves."""
         passes = [[_smallest(*edit) for edit in edits] for edits in self._passes]
         return [(edits, list(accumulate((length - (end - start) for start, end, length in edits),
                                         initial=0))) for edits in passes]
 
     def moved(self, start: int, end: int) -> tuple[int, int, bool]:
-        """Follow a span through all repairs, once they are done.
+        """Move a span through all repairs, after the last repair.
 
         Returns:
-            its start and end now, and whether a border stood within something that was replaced.
+            its new start and end, and whether one of its borders was inside replaced text.
         """
         assert self._tracks
         is_cut = False
@@ -80,7 +80,7 @@ class EditedText:
 
 
 def _smallest(start: int, before: str, after: str) -> Edit:
-    """Leave out of an edit what begins or ends before and after it alike."""
+    """Shorten an edit by the characters that are equal before and after it."""
     first = _shared(before, after)
     last = _shared(before[first:][::-1], after[first:][::-1])
     return start + first, start + len(before) - last, len(after) - first - last
@@ -95,7 +95,7 @@ def _shared(one: str, other: str) -> int:
 
 def _moved(position: int, edits: Sequence[Edit], shifts: Sequence[int],
            to_end: bool) -> tuple[int, bool]:
-    """Move a position by the edits of one pass; one within an edit goes to its end or start."""
+    """Move a position by the edits of one pass; a position in an edit moves to its end or start."""
     number = bisect_left(edits, position, key=itemgetter(1))
     shift = shifts[number]
     if number < len(edits):

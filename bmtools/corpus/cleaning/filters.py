@@ -1,6 +1,6 @@
-"""Filters: what a record must be to stay in a corpus, each by the name of its setting.
+"""Filters, named after their settings: conditions that a record must meet to stay in a corpus.
 
-The shortest text is that of PubMedBERT's corpus (Gu et al. 2021, section 6.1).
+The suggested minimum length is the one of PubMedBERT's corpus (Gu et al. 2021, section 6.1).
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from bmtools.text.languages import found_language, load_identifier, primary_lang
 from bmtools.vocab.words import ChunkWords
 
 Filter = Callable[[Record], object]
-"""What is wrong with a record; None where nothing is."""
+"""Function that returns the fault of a record; None if it has no fault."""
 _COMMERCIAL = ("cc0", "cc-by", "cc-by-sa", "cc-by-nd", "cc-pdm", "public-domain", "pddl",
                "odc-by", "odbl", "apache", "mit", "bsd")
 _VERSION = re.compile(r"(?<![- ])[- ]+(?:v(?:ersion)?[- ]?)?\d+(?:\.\d+)*\b.*|[- ]licen[cs]e")
 
 
 def warn_of_unnamed_licences(config: FilterConfig) -> None:
-    """Warn of licences to keep that have no known name, which may be misspelt."""
+    """Warn of licences to keep whose names are unknown and may be misspelt."""
     for one in filter(None, map(str.strip, config.licences.split(","))):
         if one != COMMERCIAL and TERMS in obligations(one):
             warnings.warn(BmtoolsWarning(
-                f"{setting('licences')}: '{one}' is no licence known by name; records are kept "
-                "that state it in these words"), stacklevel=2)
+                f"{setting('licences')}: '{one}' is not a known licence; only records that state "
+                "it in these words are kept, so check the spelling"), stacklevel=2)
 
 
 def source_filters(config: FilterConfig) -> dict[str, Filter]:
-    """Return the filters that look at a record as it came, by name; only those that are on."""
+    """Return the active filters of the unchanged record, by name."""
     known = {licence_kind(one) for one in config.licences.split(",") if one.strip()}
     allowed = known | set(_COMMERCIAL) if COMMERCIAL in known else known
     filters: dict[str, tuple[object, Filter]] = {
@@ -55,7 +55,7 @@ def source_filters(config: FilterConfig) -> dict[str, Filter]:
 
 
 def text_filters(config: FilterConfig) -> dict[str, Filter]:
-    """Return the filters that look at a repaired text, the costly ones last; only those on."""
+    """Return the active filters of the repaired text by name, the slow ones last."""
     filters: dict[str, Filter] = {"empty": lambda record: None if record["text"] else "no text"}
     limits: dict[str, tuple[int, Callable[[str], int], Callable[[int, int], bool]]] = {
         "min-characters": (config.min_characters, len, operator.ge),
@@ -70,14 +70,14 @@ def text_filters(config: FilterConfig) -> dict[str, Filter]:
         for one in languages - {DECLARED}:
             if one not in load_identifier().labels:
                 raise BmtoolsError(f"{setting('languages')}: found {one!r}, which py3langid does "
-                                   f"not know, expected codes such as en or {DECLARED}")
+                                   f"not support; use codes such as en, or {DECLARED}")
         filters["languages"] = partial(_other_language, languages)
     return filters
 
 
-@lru_cache(1)  # two filters look at one text after the other
+@lru_cache(1)  # two filters read the same text in turn
 def word_count(text: str) -> int:
-    """Count words, as all commands do."""
+    """Count words in the same way as all commands."""
     return _words().number(text)
 
 
@@ -87,7 +87,7 @@ def _words() -> ChunkWords:
 
 
 def licence_kind(licence: str) -> str:
-    """Shorten a licence to its kind: `CC BY 4.0` and its address are both cc-by."""
+    """Return the kind of a licence: `CC BY 4.0` and its address are both cc-by."""
     plain = normal_name(licence).lower().strip().replace("_", "-")
     return "-".join(_VERSION.sub("", plain).split()).strip("-")
 
@@ -100,13 +100,13 @@ def _measured(measure: Callable[[str], int], is_right: Callable[[int, int], bool
 
 def _other_date(is_right: Callable[[list[int], list[int]], bool], limit: list[int],
                 no_month: int, record: Record) -> object:
-    """Compare the date of a record, as far as the limit goes.
+    """Compare the date of a record with a limit.
 
     Args:
         is_right: comparison of years, or of years and months.
         limit: year, or year and month.
-        no_month: stands for a month that is not known, so that the record is left out.
-        record: has `year` and `month` in its `meta`.
+        no_month: replaces an unknown month, so that the record is left out.
+        record: record with `year` and `month` in its `meta`.
     """
     meta = record.get("meta", {})
     year, month = meta.get("year"), meta.get("month") if limit[1:] else None
@@ -127,7 +127,7 @@ def _other_language(languages: set[str], record: Record) -> str | None:
     if DECLARED in languages:
         declared = two_letters(primary_language(record.get("lang", "")))
         languages = languages | ({declared} if declared in load_identifier().labels else {found})
-    # Names and tables at the beginning mislead: two later places may say otherwise.
+    # Names and tables at the beginning mislead, so two later positions are also checked.
     if not found or found in languages or all(
             found_language(text[len(text) * part // 3:]) in languages for part in (1, 2)):
         return None

@@ -1,7 +1,7 @@
-"""Personal data: numbers with check digits, addresses and numbers behind words that announce them.
+"""Personal data: numbers with check digits, email addresses, and numbers after words such as "tel".
 
-A help for people who look after their data, no guarantee: names, addresses and free descriptions
-are not looked for, and a number written in another way is missed.
+This is a help, not a guarantee. Names, postal addresses and free descriptions are not searched for,
+and numbers in an unusual notation are missed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bmtools.corpus.cleaning.edits import EditedText
 
 _SEP = r"[ ./\-\u2010-\u2013\xa0\u202f]"
 _END = r"(?![\w@]|[.,\-]\d)"
-# No pattern of a number can match where this does not.
+# If this does not match, patterns of numbers cannot match.
 _LONG_NUMBER = re.compile(rf"\d(?:[()]?+{_SEP}{{0,2}}+[()]?+\d){{6}}")
 _CF_ODD = (1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25,
            24, 23)
@@ -45,7 +45,7 @@ def _digits(text: str) -> str:
 
 
 def _weighted(digits: Sequence[int], most: int) -> int:
-    """Sum up digits by weights, from the largest down to 2."""
+    """Return the sum of digits, weighted from `most` down to 2."""
     return sum(map(mul, range(most, 1, -1), digits))
 
 
@@ -65,14 +65,14 @@ def is_dni(text: str) -> bool:
 
 
 def is_nir(text: str) -> bool:
-    """Check the key and the month of birth in a French NIR; departments 2A and 2B count 19, 18."""
+    """Check the key and birth month of a French NIR; departments 2A and 2B count as 19 and 18."""
     plain = re.sub(r"\W", "", text).upper().replace("2A", "19", 1).replace("2B", "18", 1)
     month = int(plain[3:5])
     return int(plain[13:]) == 97 - int(plain[:13]) % 97 and (1 <= month <= 12 or 20 <= month <= 42)
 
 
 def is_steuer_id(text: str) -> bool:
-    """Check a German Steuer-ID: ISO 7064 (modulus 11, 10), and one digit that comes again."""
+    """Check a German Steuer-ID: ISO 7064 (modulus 11, 10), and one repeated digit."""
     digits = list(map(int, _digits(text)))
     check = 10
     for digit in digits[:-1]:
@@ -82,7 +82,7 @@ def is_steuer_id(text: str) -> bool:
 
 
 def is_ssn(text: str) -> bool:
-    """Tell whether area, group and serial number of a US SSN are ones that are given."""
+    """Return whether area, group and serial number of a US SSN are in use."""
     area, group, serial = (text[0:3], text[4:6], text[7:])
     return area not in ("000", "666") and area[0] != "9" and group != "00" and serial != "0000"
 
@@ -101,30 +101,30 @@ def is_cpf(text: str) -> bool:
 
 
 def is_iban(text: str) -> bool:
-    """Check an IBAN: letters as numbers from 10 on, modulus 97 (ISO 13616)."""
+    """Check an IBAN: letters count from 10, modulus 97 (ISO 13616)."""
     plain = text.replace(" ", "")
     return 15 <= len(plain) <= 34 \
         and int("".join(str(int(sign, 36)) for sign in plain[4:] + plain[:4])) % 97 == 1
 
 
 def _is_phone(text: str) -> bool:
-    """Tell whether a number has as many digits as one of a telephone, and is not a count."""
+    """Return whether a number has the digits of a telephone number and is not a count."""
     return 7 <= len(_digits(text)) <= 15 and not _THOUSANDS.fullmatch(text)
 
 
 def _after(words: str, value: str) -> str:
-    """Make a pattern for a value behind a word that announces it."""
+    """Return a pattern for a value after a word that announces it."""
     number = r"(?:(?i:n[or]?|nr|number|num)\b[ .:#°º]{0,3})?"
     return rf"\b(?i:{words})(?=\W)[ .:#°º]{{0,3}}{number}(?:[:=]\s*)?(?P<value>{value}){_END}"
 
 
-# What there must be for a pattern to match (one of these in small letters, this, or else a long
-# number), the pattern, and a check.
+# For each kind: the condition for trying its pattern (one of these strings in the lower-cased text,
+# a match of this expression, or by default a long number), the pattern, and a check of the value.
 _PATTERNS: dict[str, tuple[tuple[str, ...] | re.Pattern[str], str, Callable[[str], bool]]] = {
     "email": (("@",), r"(?<![\w.+\-])[A-Za-z0-9_][\w.+\-]{0,63}@(?:[A-Za-z0-9\-]{1,63}\.){1,5}"
                    r"[A-Za-z]{2,24}(?![\w@])", bool),
     "iban": ((), r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b", is_iban),
-    # With letters in place of digits only as it is printed: in capitals, without blanks.
+    # Letters in place of digits are accepted only in the printed form: capitals without spaces.
     "codice-fiscale": (_CF_MIDDLE, r"[A-Z](?<!\w[A-Z])[A-Z]{5}[\dLMNP-V]{2}[A-EHLMPRST]"
                        r"[\dLMNP-V]{2}[A-Z][\dLMNP-V]{3}[A-Z]\b"
                        r"|[A-Za-z](?<!\w[A-Za-z])[A-Za-z]{2} ?[A-Za-z]{3} ?\d\d ?"
@@ -164,14 +164,14 @@ class PersonalData:
     """Search for personal data in texts.
 
     Args:
-        kinds: of `settings.KINDS`; where several match, the first of `_PATTERNS` counts.
+        kinds: kinds from `settings.KINDS`; if several match, the first in `_PATTERNS` counts.
     """
 
     def __init__(self, kinds: Collection[str]) -> None:
         self._patterns = {kind: known for kind, known in _COMPILED.items() if kind in kinds}
 
     def mask(self, edited: EditedText) -> None:
-        """Replace personal data by the name of its kind in capitals, `[EMAIL]`, and count it."""
+        """Replace personal data by its kind in capitals, such as `[EMAIL]`, and count it."""
         has_number = _LONG_NUMBER.search(edited.text) is not None
         text = edited.text.lower()
         for kind, (needed, pattern, check) in self._patterns.items():

@@ -1,9 +1,9 @@
-"""Repairs of texts: characters, white space, marks, boilerplate and lines that come again.
+"""Repairs of texts: characters, white space, marks, boilerplate and repeated lines.
 
-Each rule is a regular expression behind a cheap test, so that text without damage costs little. The
-expressions begin with a set of characters: Python skips to these, ten times as fast as to others.
-Of lines that come again, only those of ten words or more without a number are looked at: headings,
-findings, doses and items of lists may well do so.
+Each rule is a fast test followed by a regular expression, so undamaged text takes little time. The
+expressions begin with a set of characters, to which Python skips ten times as fast. Only repeated
+lines with at least ten words and without a number are removed, because headings, findings, doses
+and list items may be repeated on purpose.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from bmtools.errors import DataError, setting
 from bmtools.installation import require_extra
 from bmtools.io.sources import read_list, source_name
 
-# A sentence or a line begins after these, with what white space there is.
+# A sentence or a line begins after this, including any white space.
 _BEGIN = r"(?:(?<=[.!?)\]])\s*|^[ \t]*)"
 _COPYRIGHT_SIGN = r"(?:©|\([cC]\)|&copy;)"
 _YEARS = r"(?:19|20)\d\d(?:\s*[-\u2013,]\s*(?:19|20)?\d\d)*"
-# Only capitalised words, numbers and these up to a point or the end of a line: not a sentence.
+# Only capitalised words, numbers and these words up to a point or line end, so not a sentence.
 _NAMES = r"""(?=(?:(?:[A-ZÀ-Þ&(\d]\S*|of|and|the|for|on|by|to|in|y|e|et|und|de|di|del|della|des|du
     |la|le|van|von|der)[ \t]+)*(?:[A-ZÀ-Þ(\d]\S*)?(?<=[.\w)])(?:(?<=\.)\s|[ \t]*$))"""
-# To the end of the line if that is near, else of the sentence: names of firms have points, too.
+# To the end of the line if it is near, otherwise of the sentence: company names contain points.
 _OWNER = r"(?:[^\n]{0,250}$|[^\n]{0,200}?(?<=[a-z]{4}\.)(?=\s+[A-ZÀ-Þ]))"
 _RESERVED = r"""(?:All\ rights\ (?:are\ )?reserved|Tutti\ i\ diritti\ (?:sono\ )?riservati
     |Todos\ los\ derechos\ reservados|Tous\ droits\ réservés|Alle\ Rechte\ vorbehalten)\.?"""
@@ -56,8 +56,9 @@ _BOILERPLATE = {
         |Supplementary\ (?:data|material|information)\ (?:is|are)\ available
             \ (?:at|online|for\ this)\b[^\n]{{0,120}}?(?:\.(?=\s|$)|$))"""),
 }
-# Whole lines: C4's (Raffel et al. 2020, section 2.2: JavaScript, policies) and menus. Sentences
-# about these do not address a visitor, and tables of results have no entry of a menu.
+# Complete lines: those of C4 (Raffel et al. 2020, section 2.2: JavaScript, policies) and menus.
+# Sentences about these topics do not address a visitor, and tables of results contain no menu
+# entries.
 _NAVIGATION = re.compile(r"""
     ^[ \t]*+(?:
           (?=[^\n]*\b(?:[Ee]nabled?|[Dd]isabled?|[Tt]urn(?:ed)?\ (?:on|off)|not\ support
@@ -87,14 +88,14 @@ _NAVIGATION = re.compile(r"""
              |[Cc]hi\ siamo|[Pp]rivacy|[Cc]ookies?|[Ss]itemap|[Nn]ews|FAQ|[Nn]ewsletter|[Mm]enu)\b)
            (?:[^\n|]{1,25}\ \|\ ){3,}[^\n|]{1,25}
     )[ \t]*$""", re.VERBOSE | re.MULTILINE)
-_LONGEST_LINE = 200  # characters of a line of navigation
-_FEWEST_WORDS = 10  # of a line that hardly comes again by chance
+_LONGEST_LINE = 200  # characters in a navigation line
+_FEWEST_WORDS = 10  # in a line that is hardly repeated by chance
 _MOST_ROUNDS = 20
-_SPACES = "\x1c-\x1f\xa0\u1680\u2000-\u200a\u202f\u205f\u3000"  # but blank, tab and line break
+_SPACES = "\x1c-\x1f\xa0\u1680\u2000-\u200a\u202f\u205f\u3000"  # without " \t\n"
 _CONTROLS = "\x00-\x08\x0e-\x1b\x7f-\x9f\ufff9-\ufffb\ufffe\uffff"
 _LINE_ENDS = "\r\x0b\x0c\u2028\u2029"
-# Soft hyphen, zero-width space, marks of direction, word joiner, BOM. Joiners (200C, 200D) are
-# letters of Arabic and Indic writing, and damage elsewhere.
+# Soft hyphen, zero-width space, direction marks, word joiner, BOM. Joiners (200C, 200D) are valid
+# in Arabic and Indic scripts, and damage elsewhere.
 _INVISIBLE = "\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff"
 _UNUSUAL = re.compile(f"[\t{_SPACES}{_CONTROLS}{_LINE_ENDS}{_INVISIBLE}\u200c\u200d]")
 _LINE_END = re.compile(f"\r+\n|[{_LINE_ENDS}]")
@@ -107,7 +108,7 @@ _TRUNCATION = re.compile(
     r"(?:\s+AT\s+[\d.,]+\s+(?:WORDS|CHARACTERS))?\s*\.?\s*[)\]]", re.IGNORECASE)
 _BARE_TRUNCATION = re.compile(
     r"(?<!\s)\s*(?<![(\[])\b(?:ABSTRACT|SUMMARY) TRUNCATED(?: AT [\d.,]+ WORDS)?\b\.?")
-# UTF-8 read as another encoding is a letter with a mark, or a sign of Windows-1252, before another.
+# UTF-8 read as another encoding becomes pairs of accented letters or signs of Windows-1252.
 _MOJIBAKE = re.compile(
     "[\xc2-\xf4\u0102\u0139\u0192\u02c6\u02dc\u2020\u2021\u2030\u2026\u20ac]"
     "[\x80-\xbf\u0152-\u0192\u02c6-\u02dd\u2013-\u203a\u20ac\u2122]")
@@ -123,11 +124,11 @@ Rule = tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]]
 
 
 class Repairs:
-    """Repairs of a text, in an order that does not depend on how they are named.
+    """Repairs of a text, in a fixed order.
 
     Args:
-        names: of the repairs, from `settings.REPAIRS`.
-        unwanted: what is removed beside that, counted under `remove`.
+        names: names of the repairs, from `settings.REPAIRS`.
+        unwanted: patterns of other text to remove, counted under `remove`.
     """
 
     def __init__(self, names: Collection[str], unwanted: Sequence[re.Pattern[str]] = ()) -> None:
@@ -147,19 +148,19 @@ class Repairs:
                           for pattern in unwanted]
 
     def __call__(self, edited: EditedText) -> bool:
-        """Repair a text until nothing is left to repair; return whether that came to an end."""
+        """Repair a text until it does not change; return whether that happened."""
         for _ in range(_MOST_ROUNDS):
             before = edited.text
             for repair in self._repairs:
                 repair(edited)
-            # What was removed may leave blanks, or parts of another mark, side by side.
+            # After a removal, spaces or parts of another mark may be next to each other.
             if edited.text == before:
                 return True
         return False
 
 
 def truncation_mark(text: str) -> str:
-    """Return the mark of a text that was cut off, empty where there is none."""
+    """Return the truncation mark of a text, or "" if it has none."""
     if "RUNCATED" in text or "runcated" in text:
         found = _TRUNCATION.search(text) or _BARE_TRUNCATION.search(text)
         return found[0].strip() if found else ""
@@ -173,7 +174,7 @@ def _remove_truncation_marks(edited: EditedText) -> None:
 
 
 def _repair_unusual(edited: EditedText, rules: Sequence[Rule]) -> None:
-    """Repair line ends, controls, invisible characters and white space, where there may be any."""
+    """Repair line ends, controls, invisible characters and white space, if there may be any."""
     text = edited.text
     if _UNUSUAL.search(text) or "  " in text or text[:1].isspace() or text[-1:].isspace() or (
             "\n" in text and ("\n " in text or " \n" in text or "\n\n\n" in text)):
@@ -182,13 +183,13 @@ def _repair_unusual(edited: EditedText, rules: Sequence[Rule]) -> None:
 
 
 def _control(found: re.Match[str]) -> str:
-    """Remove a control, or return what Windows-1252 has in its place, as browsers do."""
+    """Remove a control character, or return the Windows-1252 character, as browsers do."""
     sign = found[0]
     return sign.encode("latin-1").decode("cp1252", "ignore") if "\x80" <= sign <= "\x9f" else ""
 
 
 def _white_space(found: re.Match[str]) -> str:
-    """Leave single blanks, one line break, or two where lines were blank."""
+    """Return a single space, one line break, or two line breaks for blank lines."""
     if found.start() == 0 or found.end() == len(found.string):
         return ""
     return "\n" * min(found[0].count("\n"), 2) or " "
@@ -205,10 +206,10 @@ def _unescape(edited: EditedText) -> None:
 
 
 def _repair_unicode(edited: EditedText) -> None:
-    """Undo UTF-8 read as another encoding, ligatures of fonts, and marks apart from their letters.
+    """Repair UTF-8 read as another encoding, ligatures, and separate combining marks.
 
-    Words that look damaged go to ftfy (Speer 2019), which decides whether they are: side by side,
-    for clear cases settle doubtful ones, then one by one.
+    Words that look damaged are passed to ftfy (Speer 2019), which decides whether they are. ftfy
+    gets all words together, because clear cases help with doubtful ones, and then each word.
     """
     if edited.text.isascii():
         return
@@ -254,16 +255,16 @@ def _remove_repeated_lines(edited: EditedText) -> None:
 
 
 def is_long(line: str) -> bool:
-    """Tell whether a line has no number and so many words that it hardly comes again by chance."""
+    """Return whether a line has no number and enough words not to be repeated by chance."""
     return len(line.split(None, _FEWEST_WORDS - 1)) >= _FEWEST_WORDS \
         and not any(map(str.isdecimal, line))
 
 
 def read_patterns(name: str) -> list[re.Pattern[str]]:
-    """Read regular expressions, one a line; `^` and `$` stand for the ends of lines.
+    """Read regular expressions, one per line; `^` and `$` match at line starts and ends.
 
     Raises:
-        DataError: one that is none, or that matches nothing at all.
+        DataError: a line is not a regular expression, or matches the empty text.
     """
     patterns = []
     for number, line in read_list(name, "regular expressions"):
@@ -272,9 +273,9 @@ def read_patterns(name: str) -> list[re.Pattern[str]]:
                 pattern = re.compile(line, re.MULTILINE)
         except (re.error, FutureWarning, OverflowError, RecursionError) as error:
             raise DataError(f"{source_name(name)}:{number}: found {line[:40]!r} ({error}), "
-                            "expected a regular expression of Python") from error
+                            "expected a Python regular expression") from error
         if pattern.match(""):
-            raise DataError(f"{source_name(name)}:{number}: found {line[:40]!r}, which matches an "
-                            "empty text, expected a regular expression for what is removed")
+            raise DataError(f"{source_name(name)}:{number}: found {line[:40]!r}, which matches the "
+                            "empty text; write an expression for the text to remove")
         patterns.append(pattern)
     return patterns

@@ -23,10 +23,10 @@ _DATE = re.compile(r"\d{1,4}(?:-(?:0[1-9]|1[0-2]))?")
 class RepairConfig(Settings, title="Repairs of text"):
     """Repairs of text."""
 
-    repairs: str = option("basic", "What is repaired: basic (line-ends, control-characters, "
+    repairs: str = option("basic", "Repairs to make: basic (line-ends, control-characters, "
                                    "invisible-characters, white-space, truncation-marks), all, "
-                                   "none, or names, of which basic may be one: unicode (needs "
-                                   "ftfy), entities, copyright, publisher, navigation, "
+                                   "none, or a list of names, which may include basic: unicode "
+                                   "(needs ftfy), entities, copyright, publisher, navigation, "
                                    "repeated-lines.", metavar="basic|all|none|NAME,...")
 
     def __post_init__(self) -> None:
@@ -41,24 +41,24 @@ class RepairConfig(Settings, title="Repairs of text"):
 class FilterConfig(Settings, title="Records left out"):
     """Records left out."""
 
-    min_words: int = option(0, "Fewest words of a text (PubMedBERT: 128); 0 for no limit.")
-    max_words: int = option(0, "Most words of a text; 0 for no limit.")
+    min_words: int = option(0, "Minimum words in a text (PubMedBERT: 128); 0 for no limit.")
+    max_words: int = option(0, "Maximum words in a text; 0 for no limit.")
     min_characters: int = option(
-        0, "Fewest characters of a text, for writing without spaces; 0 for no limit.")
-    languages: str = option("", "Languages found by py3langid that are kept, by ISO 639-1 codes; "
-                                "declared stands for the lang of each record. Texts too short to "
-                                "tell are kept.", metavar="declared|CODE,...")
+        0, "Minimum characters in a text, for scripts without spaces; 0 for no limit.")
+    languages: str = option("", "Languages to keep, as ISO 639-1 codes; py3langid finds them. "
+                                "declared means the lang of each record. Texts that are too short "
+                                "to identify are kept.", metavar="declared|CODE,...")
     drop_truncated: bool = option(False, "Leave out records whose text has a mark such as "
                                          "(ABSTRACT TRUNCATED) instead of removing the mark.")
     from_year: str | int = option(
-        "", "First `meta.year` kept, or month, as 2020-03, by `meta.month`. Records without this "
-            "date are left out.", metavar="YEAR[-MM]")
+        "", "First `meta.year` to keep, or first month, such as 2020-03 (uses `meta.month`). "
+            "Records without this date are left out.", metavar="YEAR[-MM]")
     to_year: str | int = option(
-        "", "Last `meta.year` kept, or month, as 2020-03, by `meta.month`. Records without this "
-            "date are left out.", metavar="YEAR[-MM]")
-    licences: str = option("", "Licences kept, as CC-BY,CC0, in any version and spelling; "
-                               "commercial for those that allow commercial use. Records without "
-                               "one are left out.", metavar="commercial|NAME,...")
+        "", "Last `meta.year` to keep, or last month, such as 2020-03 (uses `meta.month`). "
+            "Records without this date are left out.", metavar="YEAR[-MM]")
+    licences: str = option("", "Licences to keep, such as CC-BY,CC0, in any version and spelling; "
+                               "commercial keeps licences that allow commercial use. Records "
+                               "without a licence are left out.", metavar="commercial|NAME,...")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -67,7 +67,7 @@ class FilterConfig(Settings, title="Records left out"):
         for name in ("from_year", "to_year"):
             found = getattr(self, name)
             require(not found or bool(_DATE.fullmatch(str(found))), name, found,
-                    "a year, or a month as 2020-03")
+                    "a year, or a month such as 2020-03")
         last = date_limit(self.to_year)
         require(not last or date_limit(self.from_year)[:len(last)] <= last, "from_year",
                 self.from_year, f"at most to_year, {self.to_year}")
@@ -77,13 +77,13 @@ class PersonalDataConfig(Settings, title="Personal data"):
     """Personal data."""
 
     personal_data: Literal["keep", "flag", "mask", "drop"] = option(
-        "keep", "keep it, flag under meta.personal how much of a kind there is, mask it as "
-                "[EMAIL], or drop the record. Patterns are a help and no guarantee: they do not "
-                "know names or addresses.")
+        "keep", "keep it, flag the number of each kind in meta.personal, mask it with names such "
+                "as [EMAIL], or drop the record. Patterns are a help, not a guarantee: they do not "
+                "find names or addresses.")
     personal_kinds: str = option(
-        "basic", "Basic (email, phone, record-number, iban and tax, insurance and health numbers "
+        "basic", "basic (email, phone, record-number, iban and tax, insurance and health numbers "
                  "with check digits: codice-fiscale, dni, nir, steuer-id, ssn, nhs-number, cpf), "
-                 "all (birth-date too), or names.", metavar="basic|all|NAME,...")
+                 "all (also birth-date), or names.", metavar="basic|all|NAME,...")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -96,12 +96,12 @@ class PersonalDataConfig(Settings, title="Personal data"):
 
 
 def date_limit(date: str | int) -> list[int]:
-    """Read a year, or a year and a month; empty for no limit."""
+    """Parse a year, or a year and a month; empty for no limit."""
     return [int(part) for part in str(date or "").split("-") if part]
 
 
 def _listed(text: str, basic: tuple[str, ...], known: tuple[str, ...]) -> frozenset[str]:
-    """Read names between commas, of which some stand for several."""
+    """Parse names between commas; some names stand for a group of names."""
     groups = {"basic": basic, "all": known, "none": (), "": ()}
     return frozenset(name for one in text.split(",")
                      for name in groups.get(one.strip(), (one.strip(),)))

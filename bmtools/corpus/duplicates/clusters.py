@@ -1,6 +1,6 @@
-"""Clusters of duplicates: equal digests, and signatures that agree in a band and in all.
+"""Clusters of duplicates: records with equal digests, or with equal bands and similar signatures.
 
-Memory holds some fifty bytes a record; signatures stay in files.
+Memory contains some fifty bytes per record. Signatures are kept in files.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from bmtools.status import set_status
 from bmtools.text.hashing import mix
 
 _MOST_NEIGHBOURS = 128
-"""Records that one is compared with in a band, of those that agree in it: enough for all but the
-commonest boilerplate, of which each record is like its neighbours anyway."""
+"""Maximum number of records with the same band that a record is compared with. This is enough,
+except for very common boilerplate, in which each record is similar to its neighbours anyway."""
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 def find_clusters(records: Records, config: DedupConfig, first: int = 0) -> np.ndarray:
     """Return the first record of the cluster of each record, (records,) int64.
 
-    Records without words are alone.
+    A record without words is a separate cluster.
 
     Args:
-        records: of all corpora.
+        records: sketches of all corpora.
         config: settings.
         first: number of the first record that can be left out.
     """
@@ -37,7 +37,7 @@ def find_clusters(records: Records, config: DedupConfig, first: int = 0) -> np.n
     digests = records.rows("digests")
     for members, borders in _equal(digests.view("<u8")[::2].copy()):
         firsts = members[borders].repeat(np.diff(np.append(borders, len(members))))
-        is_equal = digests[members] == digests[firsts]  # not by their halves alone
+        is_equal = digests[members] == digests[firsts]  # compares both halves
         parents[members[is_equal]] = firsts[is_equal]
     del digests
     parents[~has_words] = np.flatnonzero(~has_words)
@@ -57,7 +57,7 @@ def find_clusters(records: Records, config: DedupConfig, first: int = 0) -> np.n
 
 
 def _equal(keys: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the numbers of keys that have equals, those after each other, and where runs begin."""
+    """Yield the numbers of keys that occur several times, grouped by key, and the group starts."""
     order = np.argsort(keys)
     ordered = keys[order]
     same = ordered[1:] == ordered[:-1]
@@ -70,7 +70,7 @@ def _equal(keys: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 def _join(parents: np.ndarray, records: Records, numbers: np.ndarray, keys: np.ndarray,
           threshold: float) -> np.ndarray:
-    """Join the clusters of similar records among those with equal keys."""
+    """Join the clusters of similar records that have equal keys."""
     for places, borders in _equal(keys):
         members = numbers[places]
         run = np.zeros(len(members), np.int64)
@@ -90,9 +90,9 @@ def _join(parents: np.ndarray, records: Records, numbers: np.ndarray, keys: np.n
 
 def _unchained(parents: np.ndarray, records: Records, numbers: np.ndarray, first: int,
                threshold: float) -> np.ndarray:
-    """Split clusters so that every record but the first one is similar to the first one.
+    """Split clusters so that all records are similar to the first record of their cluster.
 
-    Records before `first` stay in any case, so each of them begins a cluster.
+    Records before `first` are always kept, so each of them begins a cluster.
     """
     kept = np.arange(len(parents))
     left = numbers[np.isin(parents[numbers], parents[numbers[parents[numbers] != numbers]])]
@@ -107,7 +107,7 @@ def _unchained(parents: np.ndarray, records: Records, numbers: np.ndarray, first
 
 
 def _united(parents: np.ndarray, ones: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Unite the clusters of pairs; every record points to the first one of its cluster."""
+    """Join the clusters of pairs; every record points to the first record of its cluster."""
     if not len(ones):
         return parents
 
@@ -125,7 +125,7 @@ def _united(parents: np.ndarray, ones: np.ndarray, others: np.ndarray) -> np.nda
 
 
 class _BandFile:
-    """Hashes of the bands of all signatures, in a file, from which a band is read at once."""
+    """Hashes of the bands of all signatures, in a file from which one band is read at a time."""
 
     def __init__(self, stack: ExitStack, shape: Bands) -> None:
         self.shape = shape
@@ -143,7 +143,7 @@ class _BandFile:
         self._sizes.append(len(used))
 
     def columns(self) -> Iterator[np.ndarray]:
-        """Yield the hashes of each band, of all records."""
+        """Yield, for each band, the hashes of all records."""
         self._file.flush()
         starts = np.cumsum([0, *self._sizes]) * self.shape.bands * 8
         for band in range(self.shape.bands):

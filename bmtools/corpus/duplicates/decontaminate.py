@@ -1,8 +1,8 @@
 """Contamination: records of a corpus that share runs of words with evaluation texts.
 
 Source: Brown et al. 2020 (GPT-3), appendix C: runs of 13 words, lower-cased and without
-punctuation; of shorter texts the whole, down to 8 words. Departure: one shared run is enough, and
-runs that are common in the corpus count, too.
+punctuation, or shorter texts as one run, down to 8 words. Departure: one shared run is enough, and
+runs that are common in the corpus also count.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bmtools.records import MASK, Record, RecordSource
 from bmtools.settings import split_settings
 from bmtools.text.hashing import HashIndex
 
-_RECORDS = 100  # that are looked at together
+_RECORDS = 100  # number of records searched together
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class Hit:
     """An evaluation text that shares runs of words with a record.
 
     Args:
-        id: of the record.
+        id: id of the record.
         evaluation: id of the evaluation record.
-        place: file and line of that.
-        ngram: the first run that they share, folded.
-        shared: different runs that they share.
-        share: of the runs of the evaluation text.
+        place: file and line of the evaluation record.
+        ngram: the first shared run, folded.
+        shared: number of distinct shared runs.
+        share: share of the evaluation text's runs.
     """
 
     id: str
@@ -51,14 +51,14 @@ class Hit:
 
 @dataclass(frozen=True, eq=False)
 class EvaluationRuns:
-    """Runs of words of evaluation texts, by their hashes.
+    """Hashes of the runs of words in evaluation texts.
 
     Args:
-        runs: by their size in words, ascending: (runs,) uint64, of which one of several texts is
-            there as often, and (runs,) the number of the text of each.
-        counts: (texts,) different runs of each.
+        runs: by size in words, ascending: hashes of the runs, (runs,) uint64, and the number of
+            each run's text, (runs,). A run of several texts occurs once for each text.
+        counts: (texts,) number of distinct runs.
         names: id and place of the record of each text.
-        short: texts with too few words to be looked for.
+        short: number of texts with too few words for the search.
     """
 
     runs: dict[int, tuple[np.ndarray, np.ndarray]]
@@ -68,10 +68,10 @@ class EvaluationRuns:
 
     @classmethod
     def of(cls, records: Iterable[Record], config: ContaminationConfig) -> EvaluationRuns:
-        """Hash the runs of records; of equal texts the first one counts.
+        """Hash the runs of records, using only the first of equal texts.
 
         Raises:
-            DataError: no record has a text that is long enough.
+            DataError: all texts are too short.
         """
         found: dict[str, tuple[str, str]] = {}
         files: dict[str, None] = {}
@@ -85,8 +85,8 @@ class EvaluationRuns:
         is_long = (lengths >= min(config.least_words, config.ngram_words)) & (lengths > 0)
         if not is_long.any():
             raise DataError(
-                f"{', '.join(files)}: found no text of {config.least_words} words or more under "
-                f"{config.keys}; {setting('least_words')} and {setting('keys')} look for others")
+                f"{', '.join(files)}: found no text with at least {config.least_words} words under "
+                f"{config.keys}; change {setting('least_words')} or {setting('keys')}")
         runs: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         for size, own in run_hashes(words.hashes, np.unique(sizes[is_long]).tolist()):
             numbers = np.flatnonzero(is_long & (sizes == size))
@@ -106,10 +106,10 @@ def _texts(record: Record, keys: Iterable[str]) -> Iterator[str]:
 
 
 class ContaminationFinder:
-    """Finder of contaminated records in blocks, in a worker process.
+    """Worker that finds contaminated records in blocks.
 
     Args:
-        runs: of the evaluation texts.
+        runs: runs of the evaluation texts.
         config: settings.
     """
 
@@ -118,7 +118,7 @@ class ContaminationFinder:
         self._indices = {size: HashIndex(hashes) for size, (hashes, _) in runs.runs.items()}
 
     def __call__(self, block: Block) -> Iterator[Outcome]:
-        """Yield the outcome of a block; the second file gets the hits."""
+        """Yield the outcome of a block; hits go to the second file."""
         outcome = Outcome()
         ids, texts, places = read_texts(block, outcome.reject)
         hits = [(first + number, hit) for first, end in batches(texts)
@@ -135,7 +135,7 @@ class ContaminationFinder:
         yield outcome
 
     def find(self, ids: Sequence[str], texts: Sequence[str]) -> Iterator[tuple[int, Hit]]:
-        """Yield what texts share with evaluation texts, each after the number of its text."""
+        """Yield the number of each contaminated text and its hits."""
         words = Words.of(fold_texts(texts))
         found: dict[tuple[int, int], dict[int, tuple[int, int]]] = {}
         for size, hashes in run_hashes(words.hashes, [*self._indices]):
@@ -146,7 +146,7 @@ class ContaminationFinder:
                                          strict=True):
                 text = int(np.searchsorted(words.offsets, first, side="right")) - 1
                 if first + size > words.offsets[text + 1]:
-                    continue  # it goes on in the next text
+                    continue  # the run continues in the next text
                 for evaluation in self._runs.runs[size][1][index.order[equal:end]].tolist():
                     own = found.setdefault((text, evaluation), {})
                     own.setdefault(int(hashes[first]), (first, size))
@@ -164,15 +164,15 @@ def decontaminate(records: RecordSource, evaluation: RecordSource, *,
     """Yield the records without evaluation texts: `decontaminate("corpus.jsonl", "test.jsonl")`.
 
     Args:
-        records: a file or several, or dictionaries with `id` and `text`.
-        evaluation: texts to look for, likewise.
-        on_hit: receives each evaluation text that a record shares runs of words with.
+        records: one or several files, or dictionaries with `id` and `text`.
+        evaluation: records with the texts to search for, in the same form.
+        on_hit: receives each pair of a record and an evaluation text with shared runs of words.
         reject: receives bad records.
         settings: fields of `ContaminationConfig`.
 
     Raises:
-        DataError: no evaluation text is long enough.
-        ValueError: a setting out of range.
+        DataError: all evaluation texts are too short.
+        ValueError: a setting is out of range.
     """
     [config] = split_settings(settings, ContaminationConfig)
     finder = ContaminationFinder(EvaluationRuns.of(as_records(evaluation, reject), config), config)

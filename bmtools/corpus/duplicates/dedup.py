@@ -1,7 +1,7 @@
-"""Removal of duplicates from a corpus, within it and against others.
+"""Removal of duplicates within a corpus and against other corpora.
 
-Records are read twice: first for their sketches, of which some bytes stay in memory and the rest in
-files, then to copy the lines that stay.
+Records are read twice: first to compute their sketches, then to copy the lines that are kept. A few
+bytes of each sketch are kept in memory, the rest in files.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from bmtools.records import Record, RecordSource
 from bmtools.settings import split_settings
 
 RULES = ("kept", "exact-duplicate", "near-duplicate")
-"""What becomes of a record."""
+"""Possible outcomes for a record."""
 _NO_RECORD = 255
-_NEARLY = 0.999  # similarity of texts whose signatures are equal, though they are not
+_NEARLY = 0.999  # similarity of different texts with equal signatures
 
 
 @dataclass(frozen=True, eq=False)
 class Deduplicated:
-    """A corpus and what is a duplicate in it.
+    """A corpus and its duplicates.
 
     Args:
-        reader: of the corpus, or of the part of it that is written; it must not change meanwhile.
-        hashes: of the corpus, by the names of the files.
-        records: of other corpora, and then of this one.
-        first: number of this corpus' first record among them.
+        reader: reader of the corpus or the part to write, which must not change in the meantime.
+        hashes: hashes of the corpus files, by name.
+        records: sketches of the other corpora, followed by this corpus.
+        first: number of this corpus's first record in `records`.
         lines: (records of this corpus,) numbers of their lines, over all files.
-        line_count: lines in all.
-        kept: for each record the one that stays in its place, itself or an earlier one.
-        similarity: of each record of this corpus to the one that stays.
+        line_count: total number of lines.
+        kept: for each record, the number of the record that is kept: itself or an earlier one.
+        similarity: similarity of each record of this corpus to the record that is kept.
     """
 
     reader: RecordReader
@@ -60,11 +60,12 @@ class Deduplicated:
     similarity: np.ndarray
 
     def write(self, run: PassRun, dropped: IO[bytes] | None = None) -> Iterator[bytes]:
-        """Yield the lines that stay, as they are.
+        """Yield the kept lines unchanged.
 
         Args:
-            run: does the work, and counts what becomes of records.
-            dropped: gets the duplicates; `meta.dropped` tells of what and how similar.
+            run: does the work, and counts the records by outcome.
+            dropped: receives the duplicates; `meta.dropped` contains the kept record and the
+                similarity.
 
         Raises:
             DataError: a file has changed since the search.
@@ -72,7 +73,7 @@ class Deduplicated:
         verdicts = np.full(self.line_count, _NO_RECORD, np.uint8)
         stays = self.kept[self.first:] == np.arange(self.first, len(self.records))
         verdicts[self.lines] = np.where(stays, 0, np.where(self.similarity == 1, 1, 2))
-        # To send lines to other processes and back would take longer than to copy them.
+        # Copying lines is faster than sending them to other processes and back.
         yield from run.lines(read_blocks(self.reader),
                              lambda: partial(self._copy, verdicts, dropped is not None),
                              self.reader.reject, dropped, workers=ONE_WORKER)
@@ -80,7 +81,7 @@ class Deduplicated:
             raise DataError("the input changed while it was read; start again")
 
     def _copy(self, verdicts: np.ndarray, explain: bool, block: Block) -> Iterator[Outcome]:
-        """Yield the outcome of a block; the second file gets duplicates, if they are explained."""
+        """Yield the outcome of a block; duplicates go to the second file if `explain` is set."""
         outcome = Outcome()
         lines = block.lines.splitlines(keepends=True)
         first = block.earlier_lines + block.first_line - 1
@@ -101,7 +102,7 @@ class Deduplicated:
         yield outcome
 
     def _explained(self, line: bytes, number: int) -> Record:
-        """Add to a duplicate of what it is one."""
+        """Add to a duplicate the id and source of the record that it repeats."""
         record = Record(msgspec.json.decode(as_lines([line])))
         kept = int(self.kept[self.first + number])
         similarity = float(self.similarity[number])
@@ -112,19 +113,19 @@ class Deduplicated:
 
 def dedup(records: RecordSource, *, against: Sequence[str] = (), workers: int = 1,
           reject: Reject = refuse, **settings: object) -> Iterator[Record]:
-    """Yield the records that are no duplicates: `dedup("corpus.jsonl", threshold=0.8)`.
+    """Yield the records that are not duplicates: `dedup("corpus.jsonl", threshold=0.8)`.
 
     Args:
-        records: a file or several, or dictionaries with `id` and `text`, which are copied to a
+        records: one or several files, or dictionaries with `id` and `text`, which are copied to a
             temporary file.
-        against: files of other corpora, whose records stay in place of those of this one.
-        workers: processes; 0 for one for each core.
+        against: files of other corpora, whose records are kept instead of duplicates in this one.
+        workers: number of processes; 0 for one per core.
         reject: receives bad records.
         settings: fields of `DedupConfig`.
 
     Raises:
         BmtoolsError: a package is missing.
-        ValueError: a setting out of range.
+        ValueError: a setting is out of range.
     """
     [config] = split_settings(settings, DedupConfig)
     with record_files(records, reject) as names, \
@@ -137,21 +138,22 @@ def dedup(records: RecordSource, *, against: Sequence[str] = (), workers: int = 
 @contextmanager
 def deduplicate(records: RecordReader, run: PassRun, config: DedupConfig | None = None,
                 against: Sequence[str] = ()) -> Iterator[Deduplicated]:
-    """Find the duplicates in a corpus; its lines can be written until the block ends.
+    """Find the duplicates in a corpus, whose lines can be written until the block ends.
 
-    Duplicates of duplicates are duplicates of one record, unless `no_chains` is set. Memory holds
-    some fifty bytes a record, files beside the output and temporary ones some 1,500 (near
-    duplicates, as set by default). A pipe is kept in one, too.
+    Duplicates of duplicates are duplicates of the same record, unless `no_chains` is set. Memory
+    contains some fifty bytes per record. Temporary files and files next to the output contain some
+    1,500 bytes per record (near duplicates with default settings). Input from a pipe is also kept
+    in a temporary file.
 
     Args:
-        records: of the corpus, or a part of it that is to be written; their `reject` receives bad
-            ones.
+        records: records of the corpus, or of the part of it to write; `reject` of the reader
+            receives bad records.
         run: does the work.
         config: settings.
-        against: files of other corpora, whose records stay in place of those of this one.
+        against: files of other corpora, whose records are kept instead of duplicates in this one.
 
     Raises:
-        DataError: nothing to read.
+        DataError: there are no records.
         BmtoolsError: a package is missing.
     """
     config = config or DedupConfig()
@@ -189,11 +191,11 @@ def _sketch(reader: RecordReader, run: PassRun, name: str, config: DedupConfig,
 
 
 def _similarities(records: Records, first: int, kept: np.ndarray) -> np.ndarray:
-    """Estimate how similar each record of this corpus is to the one that stays."""
+    """Estimate the similarity of each record of this corpus to the record that is kept."""
     similarity = np.ones(len(records) - first)
     one = np.flatnonzero(kept != np.arange(len(records)))
     one = one[one >= first]
     one = one[records.rows("digests", one) != records.rows("digests", kept[one])]
-    # Texts of the same runs of words that differ in punctuation are no exact duplicates.
+    # Texts with the same runs of words but different punctuation are not exact duplicates.
     similarity[one - first] = np.minimum(records.similarity(one, kept[one]), _NEARLY)
     return similarity

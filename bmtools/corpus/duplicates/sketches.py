@@ -1,4 +1,4 @@
-"""Sketches of records, by which they are compared: made in workers, then arrays in files."""
+"""Sketches of records for comparison: made in workers, then stored as arrays in files."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from bmtools.io.workers import Outcome
 
 _DIGEST_BYTES = 16
 _DIGEST = np.dtype(f"V{_DIGEST_BYTES}")
-_ROWS = 1 << 14  # records that are read at once
+_ROWS = 1 << 14  # number of records read at once
 _TYPES = {"digests": _DIGEST, "lengths": np.dtype("<u4"), "signatures": np.dtype("<u4"),
           "ids": np.dtype("u1"), "id_ends": np.dtype("<i8")}
-_PAIRS = 1 << 10  # compared at once
+_PAIRS = 1 << 10  # number of pairs compared at once
 _SIZE_BYTES = 8
 
 
 class Sketches(msgspec.Struct):
-    """Sketches of the records of a block, by which they are compared; sent as bytes.
+    """Sketches of the records in a block, which are sent between processes as bytes.
 
     Args:
-        ids: of the records.
-        lines: (records,) int64 numbers of their lines within the block.
-        digests: (records,) 16 bytes of SHA-256 of each folded text.
-        lengths: (records,) uint32 words.
+        ids: ids of the records.
+        lines: (records,) int64, numbers of their lines in the block.
+        digests: (records,) 16 bytes of the SHA-256 of each folded text.
+        lengths: (records,) uint32, number of words.
         signatures: (records, permutations) uint32; empty for exact duplicates.
         source: name of the file.
-        line_count: lines of the block.
+        line_count: number of lines in the block.
     """
 
     ids: list[str]
@@ -50,7 +50,7 @@ class Sketches(msgspec.Struct):
     line_count: int
 
     def encode(self) -> bytes:
-        """Encode them, their size first."""
+        """Encode the sketches, preceded by their size."""
         content = msgspec.msgpack.encode(self)
         return len(content).to_bytes(_SIZE_BYTES) + content
 
@@ -62,7 +62,7 @@ def read_sketches(stream: IO[bytes]) -> Iterator[Sketches]:
 
 
 class Sketcher:
-    """Maker of sketches, in a worker process.
+    """Worker that makes sketches.
 
     Args:
         config: settings.
@@ -72,7 +72,7 @@ class Sketcher:
         self._config = config
 
     def __call__(self, block: Block) -> Iterator[Outcome]:
-        """Yield the sketches of a block, as the lines of an outcome."""
+        """Yield the sketches of a block as the lines of an outcome."""
         outcome = Outcome()
         ids, texts, lines = read_texts(block, outcome.reject)
         parts = [self._sketch(texts[first:end]) for first, end in batches(texts)]
@@ -106,11 +106,11 @@ def signatures(shingles: np.ndarray, offsets: np.ndarray, config: DedupConfig) -
 
 
 class Records:
-    """Sketches of the records of some files, numbered through, as arrays in temporary files.
+    """Sketches of the records of some files, numbered consecutively, as arrays in temporary files.
 
     Args:
-        stack: closes the files, which have no names and are gone then.
-        permutations: of the signatures; 0 for none.
+        stack: closes the files, which then disappear because they have no names.
+        permutations: number of permutations of the signatures; 0 for no signatures.
     """
 
     def __init__(self, stack: ExitStack, permutations: int) -> None:
@@ -137,7 +137,7 @@ class Records:
         self._count += len(ids)
 
     def finish(self) -> None:
-        """Map what was written."""
+        """Map the files into memory."""
         shapes = {"ids": (self._id_bytes,), "signatures": (self._count, self._permutations)}
         for name, file in self._files.items():
             file.flush()
@@ -146,11 +146,11 @@ class Records:
                 else np.empty(shape, _TYPES[name])
 
     def rows(self, name: str, numbers: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """Read an array, or some records' rows of it."""
+        """Read an array, or the rows of some records."""
         return np.array(self._arrays[name][numbers])
 
     def signatures(self) -> Iterator[np.ndarray]:
-        """Yield the signatures of some records after the other."""
+        """Yield all signatures, in batches of records."""
         for first in range(0, len(self), _ROWS):
             yield self.rows("signatures", slice(first, first + _ROWS))
             self._forget_pages()
@@ -161,11 +161,11 @@ class Records:
         for first in range(0, len(ones), _PAIRS):
             pair = (self.rows("signatures", each[first:first + _PAIRS]) for each in (ones, others))
             found.append(np.equal(*pair).mean(axis=1))
-            self._forget_pages()  # 64 kB around each row
+            self._forget_pages()  # the system reads 64 kB around each row
         return np.concatenate(found)
 
     def _forget_pages(self) -> None:
-        """Have the system take back what was read of files; it counts as memory until then."""
+        """Release file pages that were read, which otherwise count as used memory."""
         for one in self._arrays.values():
             if isinstance(one.base, mmap.mmap):
                 one.base.madvise(mmap.MADV_DONTNEED)

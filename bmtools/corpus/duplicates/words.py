@@ -1,8 +1,8 @@
-"""Words of many texts at once, as 64-bit hashes in arrays; no word becomes an object of Python.
+"""Words of many texts at once, as arrays of 64-bit hashes and not as Python objects.
 
-Case and white space are folded first, also of many texts at once. A word is a run of letters,
-digits and what else is no white space and no punctuation. Each character of Chinese, Japanese,
-Thai, Lao, Khmer and Burmese is one.
+Case and white space are folded first, also for many texts at once. A word is a run of letters,
+digits and other characters except for white space and punctuation. Each character of Chinese,
+Japanese, Thai, Lao, Khmer and Burmese is a word.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from bmtools.corpus.overlap import folded
 from bmtools.text.hashing import CHUNK, FACTOR, hash_spans, mix
 
 END = b"\xff"
-"""Byte after each text; UTF-8 has none such."""
-_BATCH_BYTES = 1 << 17  # arrays of eight bytes a character then fit the cache of a core
-_NOTHING, _LONGER = 0xFE, 0xFD  # bytes that UTF-8 has not, either
+"""Byte after each text, which does not occur in UTF-8."""
+_BATCH_BYTES = 1 << 17  # so that arrays with eight bytes per character fit a core's cache
+_NOTHING, _LONGER = 0xFE, 0xFD  # bytes that do not occur in UTF-8
 _SIZES = np.repeat(np.array([1, 2, 3, 4, 0], np.uint8), [0xC0, 0x20, 0x10, 8, 8])  # by lead
 _SPACES = b"\t\n\v\f\r\x1c\x1d\x1e\x1f"
 _ASCII = bytes.maketrans(string.ascii_uppercase.encode() + _SPACES,
@@ -33,7 +33,7 @@ _UNSPACED = re.compile(rb"[\xe3-\xe9]..|\xef[\xa4-\xab].|\xf0[\xa0-\xb3]..|\xe0[
 
 
 def batches(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield the borders of runs of texts that are short enough to work on at once."""
+    """Yield the borders of runs of texts that are short enough to be processed at once."""
     first = size = 0
     for number, text in enumerate(texts):
         if size and size + len(text) > _BATCH_BYTES:
@@ -45,7 +45,7 @@ def batches(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def fold_texts(texts: Sequence[str]) -> bytes:
-    """Fold texts as `overlap.folded` does, a twentieth of its time for ASCII.
+    """Fold texts as `overlap.folded` does, but twenty times as fast for ASCII.
 
     Returns:
         UTF-8, `END` after each text.
@@ -55,7 +55,7 @@ def fold_texts(texts: Sequence[str]) -> bytes:
     if not _fold_characters(codes):
         return END.join([*(folded(text).encode() for text in texts), b""])
     is_end, is_space = codes == END[0], codes == ord(" ")
-    # A blank is spare before another or the end of a text, and so is one that begins a text.
+    # A space is superfluous at the start or end of a text and before another space.
     spare = codes == _NOTHING
     spare[:-1] |= is_space[:-1] & (is_space[1:] | is_end[1:])
     if spare.any():
@@ -67,7 +67,7 @@ def fold_texts(texts: Sequence[str]) -> bytes:
 
 
 def _fold_characters(codes: np.ndarray) -> bool:
-    """Fold the characters beyond ASCII, in place; tells whether all fit into their bytes."""
+    """Fold non-ASCII characters in place; return whether all results fit into their bytes."""
     leads = np.flatnonzero(codes >= 0xC0)
     sizes = _SIZES[codes[leads]]
     if (sizes == 4).any():
@@ -103,11 +103,11 @@ class Words:
     """Words of some texts.
 
     Args:
-        content: the texts, where the words stand.
-        starts: (words,) first byte of each.
-        ends: (words,) byte behind each.
+        content: the texts that contain the words.
+        starts: (words,) first byte of each word.
+        ends: (words,) end of each word in bytes, exclusive.
         hashes: (words,) uint64.
-        offsets: (texts + 1,) words before each text, and in all.
+        offsets: (texts + 1,) number of words before each text, and the total.
     """
 
     content: bytes
@@ -118,7 +118,7 @@ class Words:
 
     @classmethod
     def of(cls, content: bytes) -> Words:
-        """Find the words of texts that `fold_texts` has folded."""
+        """Find the words of texts folded by `fold_texts`."""
         content = _separate(content.translate(_NO_WORD))
         codes = np.frombuffer(content + bytes(CHUNK), np.uint8)
         is_end = codes == END[0]
@@ -131,10 +131,11 @@ class Words:
         return cls(content, starts, ends, hash_spans(codes, starts, ends - starts), offsets)
 
     def ngrams(self, size: int) -> tuple[np.ndarray, np.ndarray]:
-        """Hash the runs of so many words in each text; a shorter text is one run.
+        """Hash all runs of `size` words in each text; a shorter text is one run.
 
         Returns:
-            (runs,) uint64, and (texts + 1,) runs before each text, and in all.
+            the hashes, (runs,) uint64, and the number of runs before each text and in total,
+            (texts + 1,).
         """
         hashes, firsts, ends = self.hashes.copy(), self.offsets[:-1], self.offsets[1:]
         is_first = np.ones(len(hashes), dtype=bool)
@@ -153,17 +154,17 @@ class Words:
         return mix(hashes[is_first]), np.concatenate(([0], np.cumsum(counts)))
 
     def text(self, first: int, last: int) -> str:
-        """Return the words from one number to another, both included, a blank between them."""
+        """Return the words from `first` to `last`, inclusive, joined by spaces."""
         words = self.content[self.starts[first]:self.ends[last]].split()
         return b" ".join(words).decode("utf-8", "replace")
 
 
 def run_hashes(hashes: np.ndarray, sizes: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield sizes of runs and the hash of each run of so many words, across the ends of texts.
+    """Yield each size of runs with the hashes of all runs of that size, even across text ends.
 
     Args:
         hashes: (words,) uint64.
-        sizes: in words, ascending.
+        sizes: sizes in words, ascending.
     """
     sums = hashes.copy()
     for size in range(1, max(sizes) + 1):
@@ -175,7 +176,7 @@ def run_hashes(hashes: np.ndarray, sizes: Sequence[int]) -> Iterator[tuple[int, 
 
 
 def _separate(content: bytes) -> bytes:
-    """Turn punctuation beyond ASCII into blanks, and put blanks around unspaced characters."""
+    """Replace non-ASCII punctuation by spaces, and put spaces around unspaced characters."""
     codes = np.frombuffer(bytearray(content), np.uint8)
     leads = np.flatnonzero(codes >= 0xC2)
     found = codes[leads]

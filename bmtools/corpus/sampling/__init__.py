@@ -1,1 +1,1 @@
-"""Samples of corpora, ladders of samples of which each contains the smaller, and mixtures."""
+"""Samples of corpora, ladders of nested samples, and mixtures."""

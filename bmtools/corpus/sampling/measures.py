@@ -1,4 +1,4 @@
-"""Sizes of records and the keys that put them in an order, measured block by block."""
+"""Sizes of records and the keys that order them, measured block by block."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from bmtools.text.reservoir import word_keys
 from bmtools.vocab.words import ChunkWords
 
 _IGNORED = b"\xef\xbb\xbf\x1e \t"
-# Of a line: hash of seed and id, hash of title and text, bytes of these, words, hash of the value
-# to stratify by, and whether it holds a record.
+# For each line: hash of seed and id, hash of title and text, their bytes and words, hash of the
+# value to stratify by, and whether the line contains a record.
 _LINE = np.dtype([("priority", "<u8"), ("tie", "<u4"), ("size", "<u4"), ("words", "<u4"),
                   ("group", "<u8"), ("is_record", "?")])
 _decode = msgspec.msgpack.Decoder(tuple[bytes, set[str]]).decode
@@ -32,9 +32,9 @@ class BlockMeasurer:
     """Worker that measures the records of blocks.
 
     Args:
-        seed: of the order.
+        seed: seed of the order.
         count_words: whether words are counted.
-        by: key whose values make groups; none if empty.
+        by: key whose values define groups; empty for no groups.
     """
 
     def __init__(self, seed: int, count_words: bool, by: str) -> None:
@@ -66,21 +66,21 @@ class BlockMeasurer:
 
 @dataclass(frozen=True, eq=False)
 class Measures:
-    """Measures of all lines of some files, 29 bytes a line.
+    """Measures of all lines of some files, 29 bytes per line.
 
     Args:
         lines: (lines,), structured.
-        licences: of the records, each once; an empty one where some state none.
+        licences: distinct licences of the records, including "" if a record has no licence.
     """
 
     lines: np.ndarray
     licences: set[str]
 
     def order(self) -> np.ndarray:
-        """Return the numbers of the lines that hold records, as their keys order them.
+        """Return the numbers of the lines with records, in the order of their keys.
 
-        With a key to stratify by, each beginning of the order has nearly the same share of the
-        bytes of each value.
+        With a key to stratify by, each value has nearly the same share of its bytes in each
+        beginning of the order.
         """
         found = np.lexsort((self.lines["tie"], self.lines["priority"]))
         found = found[self.lines["is_record"][found]]
@@ -101,12 +101,12 @@ def measure(records: RecordReader, reject: Reject, seed: int, *, count_words: bo
     """Measure all records of some files; `records.hashes` is filled.
 
     Args:
-        records: names the files.
+        records: reader of the files.
         reject: receives bad records.
-        seed: of the order.
+        seed: seed of the order.
         count_words: whether words are counted.
-        by: key to stratify by; none if empty.
-        workers: do the work.
+        by: key to stratify by; empty for no stratification.
+        workers: processes that measure.
     """
     lines, licences = bytearray(), set[str]()
     for content in collected(records, partial(BlockMeasurer, seed, count_words, by), workers,
@@ -118,14 +118,14 @@ def measure(records: RecordReader, reject: Reject, seed: int, *, count_words: bo
 
 
 def selected_lines(reader: RecordReader, selected: np.ndarray) -> Iterator[tuple[int, bytes]]:
-    """Read lines of files again, as they stand there, each after its number.
+    """Read unchanged lines of files again, each with its number.
 
     Args:
-        reader: that has read the files before.
+        reader: reader that has read the files before.
         selected: (lines,) bool.
 
     Raises:
-        DataError: a file has changed since.
+        DataError: a file has changed in the meantime.
     """
     again = RecordReader(reader.names, allow_empty=True)
     at = 0

@@ -1,4 +1,4 @@
-"""Mixtures of corpora: so much text of each, in an order of their own, in bounded memory."""
+"""Mixtures of corpora: an amount of text of each, in a random order, in limited memory."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class Mixture:
     """A mixture, whose records are read when they are written.
 
     Args:
-        corpora: the records of each corpus, by its name.
-        parts: what each has, for people.
-        seed: of the order.
+        corpora: the chosen records of each corpus, by name.
+        parts: records, megabytes and epochs of each corpus, for reports.
+        seed: seed of the order.
     """
 
     corpora: Mapping[str, _Chosen]
@@ -56,8 +56,8 @@ class Mixture:
     def lines(self) -> Iterator[bytes]:
         """Yield the lines of all corpora in the order of their keys.
 
-        They are distributed over temporary files by their keys, each file is sorted in memory:
-        some 64 MB, of more than 16 GB of text a 256th.
+        The lines are distributed over temporary files by key. Each file is sorted in memory: some
+        64 MB, or a 256th of more than 16 GB of text.
         """
         size = sum(part["megabytes"] for part in self.parts) * MEGABYTE
         count = min(_MOST_BUCKETS, 1 + int(size) // _BUCKET_BYTES)
@@ -74,7 +74,7 @@ class Mixture:
 
 
 def _keyed_lines(chosen: _Chosen, seed: np.ndarray) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a corpus with a key for each copy, which only their record decides."""
+    """Yield the lines of a corpus, with a key for each copy that depends only on the record."""
     for number, line in selected_lines(chosen.reader, chosen.copies > 0):
         keys = derive(seed, int(chosen.measures.lines["priority"][number]),
                       int(chosen.measures.lines["tie"][number]), np.arange(chosen.copies[number]))
@@ -94,15 +94,15 @@ def mix(corpora: Mapping[str, RecordSource], *, workers: int = 1, reject: Reject
     """Yield a mixture: `mix({"general": "a.jsonl", "notes": "b.jsonl"}, size="1GB")`.
 
     Args:
-        corpora: by name, a file or several, or dictionaries with `id` and `text`, which are copied
-            to a temporary file.
-        workers: processes; 0 for one for each core.
+        corpora: by name, one or several files, or dictionaries with `id` and `text`, which are
+            copied to a temporary file.
+        workers: number of processes; 0 for one per core.
         reject: receives bad records.
         settings: fields of `MixConfig`.
 
     Raises:
-        DataError: a corpus has less than its part, or licences cannot be met together.
-        ValueError: a setting out of range.
+        DataError: a corpus is smaller than its part, or licences are not compatible.
+        ValueError: a setting is out of range.
     """
     [config] = split_settings(settings, MixConfig)
     with ExitStack() as stack:
@@ -119,15 +119,15 @@ def opened_mixture(corpora: Mapping[str, str | Sequence[str]], config: MixConfig
     """Choose the records of a mixture, which can be read until the block ends.
 
     Args:
-        corpora: a file of records or several, by name; read twice.
-        config: what to choose.
+        corpora: one or several files of records by corpus name; read twice.
+        config: settings of the mixture.
         reject: receives bad records.
-        workers: read the records.
+        workers: processes that read the records.
 
     Raises:
-        ValueError: weights of other corpora.
-        DataError: a corpus has less than its part, and is not to be repeated; or licences that
-            cannot be met together.
+        ValueError: the weights name other corpora.
+        DataError: a corpus is smaller than its part and must not be repeated, or licences are not
+            compatible.
     """
     given = {name: [files] if isinstance(files, str) else files for name, files in corpora.items()}
     check_licences({file: known_licences(file) for files in given.values() for file in files})
@@ -155,14 +155,14 @@ def opened_mixture(corpora: Mapping[str, str | Sequence[str]], config: MixConfig
 
 
 def _copies(name: str, measures: Measures, amount: float, config: MixConfig) -> np.ndarray:
-    """Return how often each line is in the mixture: whole passes, and a sample beside them."""
+    """Return how often each line is in the mixture: complete passes plus a sample."""
     order = measures.order()
     sums = np.cumsum(measures.lines["size"][order], dtype="u8")
     passes, rest = divmod(amount, int(sums[-1]))
     if amount > sums[-1] * (1 + 1e-9) and not config.repeat:
         raise DataError(f"{name}: found {int(sums[-1]) / MEGABYTE:,.6g} MB of text, expected "
-                        f"{amount / MEGABYTE:,.6g} for its part; ask for less, or "
-                        f"{setting('repeat')} its records")
+                        f"{amount / MEGABYTE:,.6g} for its part; set a smaller size, or set "
+                        f"{setting('repeat')} to repeat its records")
     copies = np.zeros(len(measures.lines), dtype="u4")
     copies[order] = int(passes)
     copies[order[:np.searchsorted(sums, rest + 0.5, side="right")]] += 1

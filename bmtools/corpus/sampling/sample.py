@@ -1,9 +1,9 @@
-"""Samples of a corpus by size, words, records or share, each within the next larger one.
+"""Samples of a corpus by size, words, records or share; larger samples contain smaller ones.
 
-Every record has a priority, a hash of its id and the seed, and a sample is the longest beginning
-of that order that is not larger than asked. So a sample contains the smaller ones, and neither the
-order of the files nor the number of processes makes a difference; translations that keep their
-ids are sampled as their originals are.
+Every record has a priority, which is a hash of its id and the seed. A sample is the longest
+beginning of this order that is not larger than requested. So a sample contains all smaller samples,
+and the order of files and the number of processes make no difference. A translation with the same
+ids yields the same sample.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from bmtools.records import JsonObject, Record, RecordSource
 from bmtools.settings import split_settings
 
 REST = 254
-"""Level of records that no sample has."""
+"""Level of records that are not in any sample."""
 _NO_RECORD = 255
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Samples chosen from files; their lines are read again, as they stand there.
+    """Samples chosen from files, whose lines are read again unchanged.
 
     Args:
-        reader: of the files, which must not change meanwhile.
-        levels: (lines,) uint8, for each line the number of the smallest sample that has it; `REST`
-            for a record that none has.
-        rungs: what is in each sample, the smallest first.
+        reader: reader of the files, which must not change in the meantime.
+        levels: (lines,) uint8, number of the smallest sample that contains the line; `REST` for a
+            record that is not in any sample.
+        rungs: facts about each sample, the smallest first.
     """
 
     reader: RecordReader
@@ -54,7 +54,7 @@ class Sample:
     rungs: list[JsonObject]
 
     def lines(self, rest: bool = False) -> Iterator[tuple[int, bytes]]:
-        """Yield the lines of the largest sample, each after its level; see `selected_lines`.
+        """Yield the lines of the largest sample, each with its level; see `selected_lines`.
 
         Args:
             rest: also yield the other records.
@@ -68,15 +68,15 @@ def sample(records: RecordSource, /, *, workers: int = 1, reject: Reject = refus
     """Yield a sample of records: `sample("corpus.jsonl", size="100MB", by="lang")`.
 
     Args:
-        records: a file or several, or dictionaries with `id` and `text`, which are copied to a
+        records: one or several files, or dictionaries with `id` and `text`, which are copied to a
             temporary file.
-        workers: processes; 0 for one for each core.
+        workers: number of processes; 0 for one per core.
         reject: receives bad records.
-        settings: fields of `SampleConfig`; of several amounts, the sample is the largest.
+        settings: fields of `SampleConfig`; of several amounts, the largest is used.
 
     Raises:
-        DataError: there is less than the sample should have, or no record is small enough for it.
-        ValueError: a setting out of range.
+        DataError: the corpus is smaller than the sample, or its first record is larger.
+        ValueError: a setting is out of range.
     """
     [config] = split_settings(settings, SampleConfig)
     with record_files(records, reject) as names, \
@@ -90,16 +90,16 @@ def opened_sample(records: RecordReader, config: SampleConfig,
                   workers: Workers = ONE_WORKER) -> Iterator[Sample]:
     """Choose samples of records, which can be read until the block ends.
 
-    Memory holds some 30 bytes a line. The records are read twice; what comes through a pipe is
-    kept in a temporary file.
+    Memory contains some 30 bytes per line. The records are read twice. Input from a pipe is kept in
+    a temporary file.
 
     Args:
-        records: of the corpus; their `reject` receives bad ones.
-        config: what to choose.
-        workers: read the records.
+        records: records of the corpus; `reject` of the reader receives bad records.
+        config: settings of the samples.
+        workers: processes that read the records.
 
     Raises:
-        DataError: there is less than a sample should have, or no record is small enough for it.
+        DataError: the corpus is smaller than a sample, or its first record is larger.
     """
     rungs = config.rungs()
     with rereadable(records.names) as names:
@@ -116,7 +116,7 @@ def choose(measures: Measures, names: Sequence[str], rungs: Sequence[Rung],
     """Choose the records of each sample.
 
     Returns:
-        the level of each line, and for each sample what it has.
+        the level of each line, and facts about each sample.
     """
     order = measures.order()
     if not len(order):
@@ -139,23 +139,23 @@ def choose(measures: Measures, names: Sequence[str], rungs: Sequence[Rung],
 
 
 def _count(rung: Rung, records: int, totals: np.ndarray | None, allow_fewer: bool) -> int:
-    """Return how many records a sample has, the most that are not larger than it."""
+    """Return the maximum number of records that are not larger than a sample."""
     if rung.unit == "share":
         count = int(rung.amount * records + 0.5)
     else:
         most = records if totals is None else int(totals[-1]) if records else 0
         if rung.amount > most and not allow_fewer:
             raise DataError(
-                f"{setting(rung.unit)}: found {_spelled(most, rung.unit)} in all, expected "
-                f"{rung.name.partition('-')[0]} or more; ask for less, or let "
-                f"{setting('allow_fewer')} take all there is")
+                f"{setting(rung.unit)}: found {_spelled(most, rung.unit)} in total, expected "
+                f"{rung.name.partition('-')[0]} or more; set a smaller amount, or set "
+                f"{setting('allow_fewer')} to take all records")
         count = int(min(rung.amount, records)) if totals is None else \
             int(np.searchsorted(totals, rung.amount, side="right"))
     if not count:
         first = "" if totals is None else \
             f"; the first record has {_spelled(int(totals[0]), rung.unit)}"
         raise DataError(f"{setting(rung.unit)}: found no record for a sample of "
-                        f"{rung.name.partition('-')[0]}{first}; ask for more")
+                        f"{rung.name.partition('-')[0]}{first}; set a larger amount")
     return count
 
 
@@ -171,10 +171,10 @@ def write_ladder(records: RecordReader, output: Path, config: SampleConfig, *,
     """Write a directory with a file for each sample: `100MB.jsonl`, `300MB.jsonl` ...
 
     Args:
-        records: of the corpus.
+        records: records of the corpus.
         output: directory to write.
-        config: what to choose.
-        workers: read the records.
+        config: settings of the samples.
+        workers: processes that read the records.
         overwrite: replace a directory that is not empty.
         step: the command, if one runs.
 

@@ -1,4 +1,4 @@
-"""Settings of samples and mixtures, and amounts of text as they are typed."""
+"""Settings of samples and mixtures, and parsing of amounts of text."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _BYTES = {"b": 1, **{f"{letter}b": 1000 ** power for power, letter in enumerate(
           **{f"{letter}ib": 1024 ** power for power, letter in enumerate("kmgt", 1)}}
 _NUMBERS = {"": 1, "k": 10 ** 3, "m": 10 ** 6, "g": 10 ** 9, "b": 10 ** 9}
 _EXPECTED = {
-    "size": "sizes of text with their units, as 100MB,300MB,1GB",
-    "words": "numbers of words, as 500k,10M,3.2B",
-    "records": "whole numbers of records, as 1000,20000",
-    "share": "shares of the records above 0, at most 1, as 0.01,0.1",
-    "weights": "numbers above 0, as general=0.3,notes=0.7"}
+    "size": "sizes of text with units, such as 100MB,300MB,1GB",
+    "words": "numbers of words, such as 500k,10M,3.2B",
+    "records": "whole numbers of records, such as 1000,20000",
+    "share": "shares of the records above 0 and at most 1, such as 0.01,0.1",
+    "weights": "numbers above 0, such as general=0.3,notes=0.7"}
 UNITS = ("size", "words", "records", "share")
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?|\.\d+) ?([a-z]*)", re.IGNORECASE)
 
@@ -27,9 +27,9 @@ class Rung:
     """One of the samples of a ladder.
 
     Args:
-        name: as it was typed, with the unit if it is not of size.
-        amount: bytes, words or records; or a share of them, 0 to 1.
-        unit: of `UNITS`.
+        name: amount as typed, followed by the unit unless it is a size.
+        amount: number of bytes, words or records, or a share from 0 to 1.
+        unit: one of `UNITS`.
     """
 
     name: str
@@ -40,18 +40,18 @@ class Rung:
 class SampleConfig(Settings, title="A sample"):
     """Settings of a sample."""
 
-    size: str = option("", "Text of the sample, titles included, as bytes of UTF-8: 100MB is 100 "
-                           "million of them. Several sizes make a ladder, of which each sample "
-                           "contains the smaller ones.", metavar="100MB,...")
+    size: str = option("", "Text of the sample including titles, in UTF-8 bytes: 100MB is 100 "
+                           "million bytes. Several sizes make a ladder, in which each sample "
+                           "contains all smaller samples.", metavar="100MB,...")
     words: str = option("", "Number of words, in place of `size`.", metavar="N,...")
     records: str = option("", "Number of records, in place of `size`.", metavar="N,...")
     share: str = option("", "Share of the records, 0 to 1, in place of `size`.", metavar="X,...")
     by: str = option("", "Key whose values keep their shares in each sample: lang, source, "
                          "meta.kind ...", metavar="KEY")
     allow_fewer: bool = option(
-        False, "Take all records where there are fewer than a sample should have.")
+        False, "Take all records if there are fewer than a sample should have.")
     seed: int = option(
-        0, "Seed of the choice, which goes by the records' ids, whatever their order.",
+        0, "Seed of the choice, which depends on the records' ids and not on their order.",
         most=LAST_SEED)
 
     def __post_init__(self) -> None:
@@ -61,10 +61,10 @@ class SampleConfig(Settings, title="A sample"):
         self.rungs()
 
     def rungs(self) -> list[Rung]:
-        """Return the samples to take, the smallest first.
+        """Return the requested samples, the smallest first.
 
         Raises:
-            ValueError: something else than amounts, or one twice.
+            ValueError: a value is not an amount, or an amount occurs twice.
         """
         unit = next(unit for unit in UNITS if getattr(self, unit))
         end = "" if unit == "size" else f"-{unit}"
@@ -76,10 +76,10 @@ class SampleConfig(Settings, title="A sample"):
 
 
 def parse_amount(text: str, unit: str) -> float:
-    """Read an amount of a unit: `100MB` of size, `3.2B` words, 1000 records, a share of 0.1.
+    """Parse an amount in a unit: a size `100MB`, `3.2B` words, 1000 records, a share of 0.1.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is not such an amount.
     """
     found = _AMOUNT.fullmatch(text.strip())
     factors = _BYTES if unit == "size" else _NUMBERS if unit == "words" else {"": 1}
@@ -95,18 +95,18 @@ class MixConfig(Settings, title="A mixture"):
     """Settings of a mixture."""
 
     weights: str = option("", "Shares of the corpora in the text, relative to each other: "
-                              "general=0.3,notes=0.7; by default, the shares of their sizes.",
+                              "general=0.3,notes=0.7. Default: proportional to their sizes.",
                           metavar="NAME=X,...")
-    size: str = option("", "Bytes of text in all, as 1GB; by default, as much as the weights allow "
-                           "with each record once.", metavar="100MB")
+    size: str = option("", "Total size of the text, such as 1GB. Default: as much as the weights "
+                           "allow with each record once.", metavar="100MB")
     repeat: bool = option(False, "Repeat the records of a corpus that is smaller than its part.")
     seed: int = option(0, "Seed of the choice and the order of records.", most=LAST_SEED)
 
     def parts(self, totals: Mapping[str, int]) -> dict[str, float]:
-        """Return the bytes of each corpus in the mixture, from those that it has.
+        """Return the bytes of each corpus in the mixture, computed from the sizes of the corpora.
 
         Raises:
-            ValueError: a weight of no corpus, none of one, or no size.
+            ValueError: weights and corpora have different names, or the size is not a size.
         """
         weights: Mapping[str, float] = totals
         if self.weights:

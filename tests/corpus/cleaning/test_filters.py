@@ -74,8 +74,8 @@ def test_filters(settings: dict[str, Any], record: dict[str, Any],
 
 
 @pytest.mark.parametrize(("settings", "message"), [
-    ({"to_year": "2020-13"}, "to_year: found 2020-13, expected a year, or a month as 2020-03"),
-    ({"from_year": "March 2020"}, "from_year: found March 2020, expected a year, or a month as"),
+    ({"to_year": "2020-13"}, "to_year: found 2020-13, expected a year, or a month such"),
+    ({"from_year": "March 2020"}, "from_year: found March 2020, expected a year, or a month"),
     ({"to_year": -1}, "to_year: found -1, expected 0 or more"),
     ({"to_year": 2020.5}, "to_year: found 2020.5, expected text or a whole number"),
     ({"from_year": "2020-04", "to_year": "2020-03"}, "from_year: found 2020-04, expected at most"),

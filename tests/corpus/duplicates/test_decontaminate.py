@@ -60,7 +60,7 @@ def test_shorter_texts_are_looked_for_whole() -> None:
     assert hits(runs, f"x {nine} y", f"x {nine.removesuffix('aspirin')}") == [(0, "e0", 1, 1.0)]
     assert hits(runs_of("no asthma found", least_words=1), "now no asthma found") == [
         (0, "e0", 1, 1.0)]
-    with pytest.raises(DataError, match=r"^eval: found no text of 8 words or more under text"):
+    with pytest.raises(DataError, match=r"^eval: found no text with at least 8 words under text"):
         runs_of("no asthma found")
 
 

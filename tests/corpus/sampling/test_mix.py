@@ -94,7 +94,7 @@ def test_a_small_corpus_is_repeated_or_refused(corpora: dict[str, str]) -> None:
     two, whole = only(corpora, "large", "small"), size(own(corpora, "small"))
     settings = {"weights": "large=1,small=2", "size": f"{3 * whole}B"}
     with pytest.raises(DataError, match=r"^small: found [\d.]+ MB of text, expected [\d.]+ for its "
-                                        "part; ask for less, or repeat its records$"):
+                                        "part; set a smaller size, or set repeat to repeat its "):
         mixed(two, **settings)
     found = mixed(two, **settings, repeat=True)
     counts = Counter(one["id"] for one in found if one["id"].startswith("small"))

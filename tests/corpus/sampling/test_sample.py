@@ -135,14 +135,14 @@ def test_records_that_share_an_id_are_told_apart_by_text(tmp_path: Path) -> None
 
 
 def test_a_rung_larger_than_the_corpus(source: Path) -> None:
-    with pytest.raises(DataError, match=r"^words: found [\d,]+ words in all, expected 10M or more; "
-                                        "ask for less, or let allow_fewer take all there is$"):
+    with pytest.raises(DataError, match=r"^words: found [\d,]+ words in total, expected 10M or "
+                                        "more; set a smaller amount, or set allow_fewer to take "):
         ladder(source, words="10,10M")
     small, whole = ladder(source, words="100,10M", allow_fewer=True)
     assert len(whole) == 300 > len(small)
     with pytest.raises(DataError, match="for a sample of 1B; the first record has"):
         ladder(source, size="1B")
-    with pytest.raises(DataError, match=r"found no record for a sample of 0\.001; ask for more"):
+    with pytest.raises(DataError, match=r"found no record for a sample of 0\.001; set a larger"):
         ladder(source, share="0.001")
 
 

@@ -1,1 +1,1 @@
-"""Annotated sets, a format each."""
+"""Annotated sets, one module per format."""

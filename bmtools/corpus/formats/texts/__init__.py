@@ -1,1 +1,1 @@
-"""Text formats: articles, pages, books and tables of text."""
+"""Text formats: articles, pages, books and tables with texts."""

@@ -72,8 +72,8 @@ def test_kinds_are_chosen_in_any_case_and_left_out_ones_counted(write) -> None:
 
 @pytest.mark.parametrize(("content", "told"), [
     ("a,b\n1,2\n", "notes.csv:1: found the columns a, b, expected ROW_ID"),
-    (III.replace('"Slept."', '"Slept. "Well.'), "notes.csv:9: found a quoted field that goes wron"),
-    (III.replace('"Slept."', '"Slept.'), "notes.csv:9: found a quoted field that goes wrong"),
+    (III.replace('"Slept."', '"Slept. "Well.'), "notes.csv:9: found a damaged quoted field"),
+    (III.replace('"Slept."', '"Slept.'), "notes.csv:9: found a damaged quoted field"),
     (III.replace("177,", "177,1,"), "notes.csv:9: found 12 columns, expected 11"),
     (III.replace("177,", ","), "notes.csv:9: found no row_id or no text"),
     (III.replace("Slept", "Sl\0pt"), "NUL byte")])
