@@ -170,7 +170,7 @@ def test_sentences_by_own_abbreviations(run, source, tmp_path: Path) -> None:
         "Visto in amb. Cardiologia.", "Sta bene."]
     alone = run(*arguments)
     assert (alone.code, alone.out) == (2, "")
-    assert "--abbreviations: expected --sentences beside it" in alone.err
+    assert "--abbreviations requires --sentences; add it" in alone.err
     language = run("import", "text", text, "--sentences")
     assert language.code == 1 and "in:1: found no language" in language.err
     own.write_text("two words\n")

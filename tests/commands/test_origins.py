@@ -182,4 +182,4 @@ def test_numbers_are_texts_of_lists(run: Run, corpus: Path, tmp_path: Path) -> N
     (tmp_path / "all.toml").write_text("lang = 5")
     outcome = run("import", "text", corpus, "--config", tmp_path / "all.toml")
     assert outcome.err.startswith(
-        f"bmtools: {tmp_path}/all.toml:1: key 'lang': found '5', expected a code of ISO 639")
+        f"bmtools: {tmp_path}/all.toml:1: key 'lang': found '5', expected an ISO 639 code")

@@ -1,4 +1,4 @@
-"""`bmtools import`: a command for each source format, of annotated sets and of texts."""
+"""`bmtools import`: a command for each source format of annotated sets and texts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bmtools.cli.help import Group
 
 
 class _Formats(Group):
-    """A group that makes the commands of formats when one is called."""
+    """A group that loads the commands of all formats when one is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_formats())
@@ -27,9 +27,9 @@ def _formats() -> dict[str, click.Command]:
     "bmtools import text notes.txt --lang it -o notes.jsonl",
     "bmtools import pubmed pubmed.xml.gz | bmtools build-vocab --allow-fewer -o words"))
 def command() -> None:
-    """Turn biomedical source formats into records.
+    """Convert biomedical source formats to records.
 
-    Name a format, then files; "-" or nothing means stdin, and gzip or zstd is undone. Records go
-    to stdout as JSON Lines, omissions are counted on stderr. Sources without a single record are
-    an error, unless --allow-empty is given.
+    Give a format, then files. "-" or no file means stdin. Gzip and zstd input is decompressed.
+    Records are written to stdout as JSON Lines, and omissions are counted on stderr. Sources
+    without records are an error, unless --allow-empty is given.
     """

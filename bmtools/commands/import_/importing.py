@@ -1,7 +1,7 @@
-"""The frame of `bmtools import`: what the commands of all formats share.
+"""The frame of `bmtools import`: code that the commands of all formats share.
 
 A format names its reader, whose arguments are the format's own options. The rest is the same for
-every format: keys set by hand, the check of every record, duplicate ids, sentences, output.
+every format: keys set by the user, the check of every record, duplicate ids, sentences, output.
 """
 
 from __future__ import annotations
@@ -57,20 +57,20 @@ _ESSENTIAL = "sentences lang duplicates output rejects resume workers"
 _PART = re.compile("(?:train(?:ing)?|dev(?:el|elopment)?|test)(?![a-z])", re.IGNORECASE)
 _takes_account = click.option(
     "--account", "with_account", is_flag=True,
-    help="Prove that every character of the text is in a record or in a class that is left out, "
-         "and count them; each file is read twice.")
+    help="Check that every character of the text is in a record or in a class that is left out, "
+         "and count them. Each file is read twice.")
 
 
 def _make_changes(_step: CommandStep, values: Values) -> None:
     path, sentences = values.pop("abbreviations"), values.pop("sentences")
     if path and not sentences:
-        raise click.UsageError("--abbreviations: expected --sentences beside it")
+        raise click.UsageError("--abbreviations requires --sentences; add it")
     from bmtools.text.abbreviations import read_abbreviations
 
     given = {key: values.pop(key) for key in ("lang", "source", "licence")}
     if given["lang"] and not re.fullmatch(r"[A-Za-z]{2,3}([-_][^\W_]+)*", given["lang"]):
-        raise click.UsageError(f"--lang: found {given['lang']!r}, expected a code of ISO 639, such "
-                               "as it, en or pt-BR")
+        raise click.UsageError(f"--lang: found {given['lang']!r}, expected an ISO 639 code such as "
+                               "it, en or pt-BR")
     values["changes"] = RecordChanges(
         {key: value for key, value in given.items() if value is not None}, sentences,
         read_abbreviations(path) if path else None)
@@ -78,13 +78,13 @@ def _make_changes(_step: CommandStep, values: Values) -> None:
 
 _takes_changes = partial(add_options, [
     click.option("--sentences", is_flag=True,
-                 help="One record for every sentence, as ID-s1, ID-s2; needs a language."),
+                 help="One record for every sentence, with ids ID-s1, ID-s2; requires a language."),
     takes_abbreviations,
-    click.option("--lang", metavar="CODE", help="Set lang, as in ISO 639-1: it, en."),
+    click.option("--lang", metavar="CODE", help="Set lang to an ISO 639-1 code: it, en."),
     click.option("--source", metavar="TEXT", help="Set source."),
     click.option("--licence", metavar="TEXT", help="Set licence."),
     click.option("--duplicates", type=Choice(get_args(Duplicates)), default="refuse",
-                 show_default=True, help="What to do with a record whose id came before."),
+                 show_default=True, help="Handling of records with a repeated id."),
     allows_empty, takes_rejects, writes_records("the records")], _make_changes)
 
 
@@ -92,22 +92,22 @@ def reads(formats: dict[str, click.Command], reader: str, content: str, *example
           is_text: bool = False, folders: bool = False, archives: bool = False,
           shares_folders: bool = False, account: str = "",
           **settings: object) -> Callable[[Callable[[], None]], click.Command]:
-    """Make the decorator of a function whose name and docstring are those of a format.
+    """Return a decorator for a function whose name and docstring describe a format.
 
     The function's options are arguments of the reader.
 
     Args:
-        formats: gets the command, by its name.
+        formats: dictionary to which the command is added, by name.
         reader: `module:function` in `bmtools.corpus`.
-        content: of the files, for help.
-        examples: arguments that run.
-        is_text: whether it is read file by file, by workers.
-        folders: whether files also come in folders and zip archives.
-        archives: whether they come in these and in tar archives.
-        shares_folders: whether workers share the files of a folder, which the reader gets as
+        content: content of the files, for help.
+        examples: arguments of commands that run.
+        is_text: whether workers read the files separately.
+        folders: whether files may also be in folders and zip archives.
+        archives: whether files may be in folders, zip archives and tar archives.
+        shares_folders: whether workers share the files of a folder, which the reader receives as
             `folder`.
-        account: function that proves that records hold the text of a file; empty for none.
-        settings: further arguments of the reader.
+        account: function that checks that records contain the text of a file; empty for no check.
+        settings: other arguments of the reader.
     """
     come = ", in folders, zip or tar archives" if archives else \
         ", in folders or zip archives" if folders else ""
@@ -133,8 +133,8 @@ def reads(formats: dict[str, click.Command], reader: str, content: str, *example
         names = step.sources(files)
         if STDIN in names:
             if with_account:
-                raise click.UsageError("--account: found stdin, which cannot be read twice, "
-                                       "expected files")
+                raise click.UsageError("--account: found stdin, which cannot be read twice; give "
+                                       "files")
             passes = replace(passes, workers=ONE_WORKER)
         parts = list(input_files(names, shares_folders))
         imported = ImportedRecords(duplicates, changes)
@@ -167,7 +167,7 @@ def reads(formats: dict[str, click.Command], reader: str, content: str, *example
         formats[name] = click.command(
             name, cls=Command, essential=f"{own} {_ESSENTIAL}" if is_text else "",
             examples=[f"bmtools import {name} {example}" for example in examples],
-            meanings={"files": f"{content}, plain, .gz or .zst{come}; none or - means stdin."},
+            meanings={"files": f"{content}, plain, .gz or .zst{come}; no file or - means stdin."},
             topics="records",
             next_command="build-vocab {output} --allow-fewer -o vocabulary" if is_text
             else "split {output} -o parts")(run)
@@ -177,7 +177,7 @@ def reads(formats: dict[str, click.Command], reader: str, content: str, *example
 
 
 def _naming_parts(records: Iterable[Record]) -> Iterator[Record]:
-    """Pass on records; warn if they come from several folders of parts, such as train and test."""
+    """Pass on records; warn if they are from several folders of parts, such as train and test."""
     parts = Counter[str]()
     for record in records:
         yield record
@@ -198,7 +198,7 @@ def _load(path: str) -> Any:
 
 def _not_empty(found: Iterable[Content], names: Sequence[str], allow_empty: bool,
                counts: Counter[str]) -> Iterator[Content]:
-    """Pass on records or lines; refuse sources without any, or with most annotations lost."""
+    """Pass on records or lines; reject sources without any, or with most annotations lost."""
     is_empty = True
     for one in found:
         is_empty = is_empty and not one
@@ -210,4 +210,5 @@ def _not_empty(found: Iterable[Content], names: Sequence[str], allow_empty: bool
         raise DataError(
             f"{', '.join(map(source_name, names))}: found {lost:,} of {lost + found_in_text:,} "
             "annotations that cannot be read or are not in their text, expected less than half; "
-            "--rejects FILE shows them, so check that texts and annotations belong together")
+            "inspect them with --rejects FILE, and check that texts and annotations belong "
+            "together")

@@ -1,4 +1,4 @@
-"""Formats of texts, whose files workers share; see `sets`."""
+"""Formats of texts, whose files are divided among workers; see `sets`."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ def _check_columns(ctx: click.Context, _param: click.Parameter, columns: str) ->
 
 _takes_columns = click.option(
     "--columns", default="id=id,text=text", show_default=True, metavar="KEY=NAME,...",
-    callback=_check_columns, help=f"Names in the files by the key that each fills: "
+    callback=_check_columns, help=f"Names in the files by the record key that each fills: "
                                   f"{', '.join(COLUMNS)}.")
 
 
 @_reads_documents("formats.texts.epub:epub_records", "EPUB", "book.epub -o book.jsonl",
                   "book.epub --sentences --lang it")
 def epub() -> None:
-    """Text of books in EPUB, one record for each, a paragraph a line.
+    """Read the text of EPUB books, one record for each book, with one paragraph per line.
 
-    meta.sections has the offsets of chapters, in the order of reading.
+    meta.sections has the offsets of chapters, in reading order.
     """
 
 
 @_reads_documents("formats.texts.web:html_records", "HTML pages", "pages -o pages.jsonl",
                   "page.html --lang it")
 def html() -> None:
-    """Main text of HTML pages, one record for each, without navigation.
+    """Read the main text of HTML pages without navigation, one record for each page.
 
-    Title, language, licence and date are what the page states. Nothing is fetched.
+    Title, language, licence and date are read from the page, without any download.
     """
 
 
@@ -51,11 +51,10 @@ def html() -> None:
         "other.jsonl --columns id=pmid,text=abstract --lang en")
 @_takes_columns
 def jsonl() -> None:
-    """Foreign JSON Lines, under the keys that commands agree on.
+    """Read JSON Lines of other programs, renaming keys to those of records.
 
-    Numbers in id become text, a missing id becomes FILE:LINE, other keys pass through. Without the
-    key of the text, tokens with ner_tags, documents of BigBIO, and questions with choices are
-    read.
+    Numbers in id become text, a missing id becomes FILE:LINE, and other keys are kept. If the text
+    key is missing, tokens with ner_tags, BigBIO documents and questions with choices are read.
     """
 
 
@@ -63,14 +62,14 @@ def jsonl() -> None:
         "MIMIC", "NOTEEVENTS.csv.gz --kinds Physician -o notes.jsonl",
         "NOTEEVENTS.csv.gz --kinds 'Discharge summary,Physician' --marks '[MARK]'")
 @click.option("--kinds", default="", metavar="KIND,...",
-              help="Take notes of these kinds alone: CATEGORY of MIMIC-III, note type of MIMIC-IV.")
+              help="Read only notes of these kinds: CATEGORY of MIMIC-III, note type of MIMIC-IV.")
 @click.option("--marks", metavar="TEXT",
-              help="Put this in place of marks of de-identification, [**...**] and ___.")
+              help="Text that replaces de-identification marks, [**...**] and ___.")
 def mimic() -> None:
-    """Notes of MIMIC-III or MIMIC-IV-Note, one record for each.
+    """Read notes of MIMIC-III or MIMIC-IV-Note, one record for each note.
 
-    Their columns are found by name. meta has kind, patient, admission and date; notes that are
-    marked as errors are left out.
+    Columns are found by name. meta has kind, patient, admission and date. Notes that are marked as
+    errors are left out.
     """
 
 
@@ -78,34 +77,34 @@ def mimic() -> None:
         "notes.parquet --columns id=number,text=note", archives=True)
 @_takes_columns
 def parquet() -> None:
-    """Rows of Parquet files, one record for each.
+    """Read Parquet files, one record for each row.
 
-    Columns are taken as import jsonl takes keys. Bytes under agreed keys are UTF-8; other columns
-    of bytes, such as images, are left out.
+    Columns are used like the keys in import jsonl. Bytes under keys of records are UTF-8. Other
+    columns of bytes, such as images, are left out.
     """
 
 
 @_reads_documents("formats.texts.pdf:pdf_records", "PDF", "article.pdf -o article.jsonl",
                   "articles --rejects unread.jsonl -o articles.jsonl")
 def pdf() -> None:
-    """Text of PDFs, one record for each, a paragraph a line.
+    """Read the text of PDFs, one record for each file, with one paragraph per line.
 
-    Running heads, feet and page numbers are left out, divided words joined. meta.sections
+    Running heads, feet and page numbers are left out, and divided words are joined. meta.sections
     has the offsets of pages. Images are not read.
     """
 
 
-@_reads("formats.texts.jats:jats_records", "JATS or NLM XML of PMC and of publishers",
+@_reads("formats.texts.jats:jats_records", "JATS or NLM XML of PMC and publishers",
         "article.nxml -o articles.jsonl",
         "article.nxml --include captions,back --account", archives=True,
         account="formats.texts.jats:jats_account")
 @takes_settings(JatsConfig, "config")
 def pmc() -> None:
-    """Full text in JATS, PMC's XML, one record for every article.
+    """Read full text in JATS, PMC's XML, one record for every article.
 
-    Headings, paragraphs and items of lists have a blank line between them; meta.sections lists the
+    Headings, paragraphs and list items are separated by a blank line. meta.sections lists the
     sections with their depth, path and offsets. Tables, references and footnotes are left out.
-    Licences get their SPDX names. Archives (.tar.gz) are streamed, and never unpacked to disk.
+    Licences get their SPDX names. Archives (.tar.gz) are streamed without unpacking them to disk.
     """
 
 
@@ -113,17 +112,18 @@ def pmc() -> None:
         "pubmed.xml.gz -o abstracts.jsonl", "pubmed*.xml.gz --titles --sentences",
         account="formats.texts.pubmed:pubmed_account")
 @click.option("--titles", is_flag=True,
-              help="Take the title as text where there is no abstract; otherwise none is written.")
+              help="Use the title as text of citations without abstract; by default they are left "
+                   "out.")
 @click.option("--other-abstracts", is_flag=True,
-              help="Write abstracts in further languages too, as PMID-LANG.")
+              help="Also write abstracts in further languages, as PMID-LANG.")
 def pubmed() -> None:
-    """PubMed and MEDLINE XML, one record for every abstract.
+    """Read PubMed and MEDLINE XML, one record for every abstract.
 
-    The abstract is English whatever the article is, so lang is en and meta.languages keeps the
-    article's. The parts of a structured abstract come one a line behind their labels, and
-    meta.sections gives their offsets. Titles in brackets, which PubMed translated, lose them.
+    PubMed's abstracts are always in English, so lang is en, and meta.languages has the article's
+    languages. Each part of a structured abstract is a line that begins with its label, and
+    meta.sections has the offsets. Titles that PubMed translated lose their brackets.
 
-    Of update files, name the newest first and give --duplicates drop: each PMID keeps its newest
+    Give the newest update file first and use --duplicates drop, so that each PMID keeps its newest
     version. PMIDs that a file deletes are counted.
     """
 
@@ -132,20 +132,20 @@ def pubmed() -> None:
         "notes.txt --lang it -o notes.jsonl", "notes.txt --paragraphs --sentences --lang it",
         account="formats.texts.plain_text:text_account")
 @click.option("--paragraphs", "unit", flag_value="paragraph",
-              help="One record for every paragraph; a blank line ends it.")
+              help="One record for every paragraph; a blank line ends a paragraph.")
 @click.option("--whole-files", "unit", flag_value="file", help="One record for every file.")
 def text() -> None:
-    """Plain text, one record for every line that is not blank.
+    """Read plain text, one record for every line that is not blank.
 
-    Ids are the name of the file and the number of the line.
+    Ids consist of file name and line number.
     """
 
 
 @_reads("formats.texts.web:warc_records", "WARC", "crawl.warc.gz -o pages.jsonl",
         "crawl.warc.gz --rejects damaged.jsonl", archives=True)
 def warc() -> None:
-    """Main text of the HTML pages in WARC archives, one record for each.
+    """Read the main text of HTML pages in WARC archives, one record for each page.
 
-    meta has the address and the time of download. Other records, types and answers are
+    meta has the address and the time of download. Other records, content types and responses are
     counted.
     """

@@ -1,6 +1,6 @@
-"""Settings of the readers of source formats, and the sets that come as tables.
+"""Settings of the readers of source formats, and of sets published as tables.
 
-They are apart from the readers, so that help loads no reader.
+They are separate from the readers, so that help does not load a reader.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ from bmtools.errors import require, require_names
 from bmtools.settings import Settings, option
 
 Genes = Literal["keep", "merge"]
-"""Whether ChemProt's GENE-Y and GENE-N stay apart or are GENE."""
+"""Whether ChemProt's GENE-Y and GENE-N are kept or merged to GENE."""
 RelationTypes = Literal["group", "label"]
-"""Whether the type of ChemProt's relations is their group or their label."""
+"""Whether a ChemProt relation's type is its group or its label."""
 MentionPairs = Literal["closest", "biobit", "all"]
-"""Mentions that make a relation of two concepts that are related."""
+"""Mentions that are related if their concepts are related."""
 QuestionType = Literal["factoid", "list", "yesno", "summary"]
-"""Type of BioASQ's questions."""
+"""Type of BioASQ questions."""
 Scheme = Literal["iob2", "io", "iobes", "bilou"]
-"""Prefixes of CoNLL's tags."""
+"""Prefixes of CoNLL tags."""
 Tokenization = Literal["whitespace", "punctuation"]
-"""What separates the tokens of a text: white space, or punctuation too."""
+"""Whether white space separates the tokens of a text, or also punctuation."""
 Unit = Literal["line", "paragraph", "file"]
-"""Text of one record of plain text."""
+"""Amount of plain text in a record."""
 
 
 COLUMNS = ("text", "text_pair", "question", "label", "labels", "score", "id", "document")
 
 
 def read_columns(columns: str) -> dict[str, str]:
-    """Read KEY=NAME,...: the names of keys or columns in a source by the keys that they fill.
+    """Parse KEY=NAME,...: names of keys or columns in a source, by the record key that they fill.
 
     Raises:
-        ValueError: another form, or no such key.
+        ValueError: the text has another form, or a key does not exist.
     """
     found = {key.strip(): name.strip() for key, _, name in (
         one.partition("=") for one in columns.split(","))}
@@ -47,24 +47,25 @@ class TableConfig(Settings, title="Columns of a table"):
 
     columns: str = option(
         "text=text", f"Columns by the key that each fills: {', '.join(COLUMNS)} (for "
-                     "meta.document). A column is the name that the first line gives it, or its "
-                     "number, counted from 1. Without an id, ids are FILE:LINE.",
+                     "meta.document). A column is its name in the first line, or its number, "
+                     "counted from 1. Without an id column, ids are FILE:LINE.",
         metavar="KEY=COLUMN,...")
     labels_separator: str = option(
-        ",", "Character between the labels of the column `labels`.", metavar="CHARACTER")
-    label_names: str = option("", "Labels by the values of the column `label`, as 0=no,1=yes; "
-                                  "others are refused.", metavar="VALUE=LABEL,...")
+        ",", "Character between labels in the column `labels`.", metavar="CHARACTER")
+    label_names: str = option("", "Labels by the values of the column `label`, such as "
+                                  "0=no,1=yes; other values are rejected.",
+                             metavar="VALUE=LABEL,...")
     header: bool = option(
-        True, "The first line names the columns; others than those above go to `meta`.")
-    delimiter: str = option("", "Character between columns, or tab; found in the first line if not "
-                                "given.", metavar="CHARACTER|tab")
+        True, "The first line names the columns; columns not listed above go to `meta`.")
+    delimiter: str = option("", "Character between columns, or tab. Default: found in the first "
+                                "line.", metavar="CHARACTER|tab")
     quoting: Literal["auto", "on", "off"] = option(
         "auto", "on: a field in double quotes may contain delimiters and line breaks. off: quotes "
-                "are letters. auto: off where tabs delimit the columns, but for cells that "
-                "pandas quoted because of a line break, tab or quote.")
+                "are ordinary characters. auto: off for columns separated by tabs, except for "
+                "cells that pandas quoted because of a line break, tab or quote.")
 
-    row: str = option("", "Read XML, each such element as a row: doc/paire for <paire> in <doc>. "
-                          "Columns are its children and its attributes, as @id.",
+    row: str = option("", "Read XML with each of these elements as a row: doc/paire for <paire> in "
+                          "<doc>. Columns are its children and its attributes, such as @id.",
                       metavar="ROOT/ELEMENT")
 
     def __post_init__(self) -> None:
@@ -79,12 +80,12 @@ class TableConfig(Settings, title="Columns of a table"):
 
     @property
     def by_key(self) -> dict[str, str]:
-        """The columns that are read, by the key of records that each fills."""
+        """The columns that are read, by the record key that each fills."""
         return {"text": "text", **read_columns(self.columns)}
 
     @property
     def labels(self) -> dict[str, str]:
-        """Labels by their values in the table; empty where these are the labels."""
+        """Labels by their values in the table; empty if the values are the labels."""
         pairs = (one.partition("=") for one in self.label_names.split(",") if one)
         return {value.strip(): label.strip() for value, _, label in pairs}
 
@@ -101,9 +102,9 @@ class ConllConfig(Settings, title="CoNLL columns"):
 
     token_column: int = option(1, "Column of the token, counted from 1.", least=1)
     tag_column: int = option(0, "Column of the tag, counted from 1; 0 for the last one.")
-    default_type: str = option("ENTITY", "Type of entities whose tags name none.", metavar="NAME")
+    default_type: str = option("ENTITY", "Type of entities with tags without type.", metavar="NAME")
     documents: bool = option(
-        False, "One record for every -DOCSTART- line, its sentences a line each.")
+        False, "One record for every -DOCSTART- line, with one line for each sentence.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -119,8 +120,8 @@ class JatsConfig(Settings, title="Parts of articles"):
     """Parts of articles."""
 
     include: str = option(
-        "", "What is left out otherwise: captions, formulas (those on lines of their own), back "
-            "(acknowledgments, appendices).")
+        "", "Parts to add: captions, formulas (on separate lines), back (acknowledgments, "
+            "appendices).")
 
     def __post_init__(self) -> None:
         require_names("include", self.parts, ARTICLE_PARTS)

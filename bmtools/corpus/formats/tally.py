@@ -1,4 +1,4 @@
-"""What readers of source formats count, and what becomes of records that they cannot read."""
+"""Counts of the readers of source formats, and handling of records that cannot be read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Tally:
     """Counts of a reader, and its bad records.
 
     Args:
-        counts: counts by what is counted; None for a new counter.
+        counts: counts by name; None for a new counter.
         reject: receives bad records.
     """
 
@@ -29,28 +29,28 @@ class Tally:
 
     @contextmanager
     def rejecting(self) -> Iterator[None]:
-        """Reject the record that the block reads, if it is bad."""
+        """Reject the record that the block reads if it is bad."""
         try:
             yield
         except RecordError as error:
             self.reject(error)
 
     def lose(self, what: str, place: str, reason: str, content: object) -> None:
-        """Count what is lost of a record that stays, and reject it if `reject` collects.
+        """Count a lost part of a record that is kept, and reject the part if `reject` collects.
 
         Args:
-            what: is lost, as it is counted.
-            place: of it, as `file:line`.
-            reason: why.
+            what: name of the lost part in `counts`.
+            place: place of the part, as `file:line`.
+            reason: reason for the loss.
             content: the line or object.
         """
         self.counts[what] += 1
-        if self.reject is not refuse:  # a loss stops no run
+        if self.reject is not refuse:  # a loss does not stop a run
             self.reject(RecordError(place, reason, content))
 
 
 def reader(read: Callable[..., Iterator[Record]]) -> Callable[..., Iterator[Record]]:
-    """Give a reader of files `counts` and `reject` in place of the tally that it works with."""
+    """Return a reader with the parameters `counts` and `reject` in place of a tally."""
     @wraps(read)
     def with_tally(names: Iterable[str], *options: object, counts: Counter[str] | None = None,
                    reject: Reject = refuse, **more: object) -> Iterator[Record]:

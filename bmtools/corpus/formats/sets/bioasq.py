@@ -1,4 +1,4 @@
-"""BioASQ's questions with snippets, in its own form, and BioBIT's Italian ones."""
+"""BioASQ's questions with snippets in its original form, and BioBIT's Italian questions."""
 
 from __future__ import annotations
 
@@ -43,18 +43,21 @@ class _Italian(TypedDict):
 def bioasq_records(names: Iterable[str], tally: Tally, type: QuestionType) -> Iterator[Record]:
     """Yield the questions of one type.
 
-    Of `factoid` and `list` there is a record for every snippet, `QUESTION_000` and so on, whose
-    `answers` are the spellings of the exact answer that it contains, in any case; all of them are
-    under `meta.exact_answer`, for a list item by item. Of `yesno` and `summary` there is a record
-    for every question, whose text is its snippets joined by blanks: the answer is the `label`, or
-    under `meta.ideal_answer`. `meta.question` is the id of the question. Files are held in memory.
+    For `factoid` and `list` questions, every snippet is a record, with ids `QUESTION_000` and so
+    on. Its `answers` are the spellings of the exact answer that it contains, in any case.
+    `meta.exact_answer` contains all spellings, for a list question by item.
+
+    For `yesno` and `summary` questions, every question is a record, whose text is its snippets
+    joined by spaces. The answer is the `label`, or in `meta.ideal_answer`.
+
+    `meta.question` is the id of the question. Files are kept in memory.
 
     Args:
         names: JSON files with `questions`, compressed or not; `-` for stdin.
-        type: of the questions; the others are left out and counted.
-        tally: counts questions by type, snippets and what is left out.
-            It rejects questions that cannot be read, and those without snippets unless it is
-            `refuse`.
+        type: type of the questions; other questions are left out and counted.
+        tally: counts questions by type, snippets and omissions.
+            It rejects questions that cannot be read, and if `reject` collects, also questions
+            without snippets.
     """
     for name in names:
         content = read_json(name, "BioASQ's form, a list of questions", _Bioasq, MOST_RECORDS)
@@ -85,7 +88,7 @@ def _records(question: _Question, tally: Tally, place: str) -> Iterator[Record]:
 
 
 def _answer_keys(question: _Question, place: str) -> JsonObject:
-    """Return the keys that hold the answer to a yes/no or summary question."""
+    """Return the keys with the answer to a yes/no or summary question."""
     if question["type"] == "summary":
         ideal = question.get("ideal_answer")
         return {"meta": {"ideal_answer": [ideal] if isinstance(ideal, str) else ideal}} \
@@ -128,17 +131,17 @@ def _items(question: _Question) -> list[list[str]]:
 
 @reader
 def biobit_records(names: Iterable[str], tally: Tally, split: str) -> Iterator[Record]:
-    """Yield one split of BioBIT's Italian questions, a record for every text.
+    """Yield one split of BioBIT's Italian questions, with a record for every text.
 
-    The answer is its first occurrence in the text, in its own letters or in any case. Ids are
+    The answer is its first occurrence in the text, preferably in the same case. Ids are
     `QUESTION_000` and so on, and `meta.question` is the id of the question. Source: Buonocore et
-    al. 2023. The files repeat questions over splits, which `split --check` counts.
+    al. 2023. The splits have questions in common, which `split --check` counts.
 
     Args:
         names: JSON files of lists by split, compressed or not; `-` for stdin.
-        split: key of the list, as `train`.
+        split: key of the list, such as `train`.
         tally: counts answers found and questions left out.
-            It rejects questions that cannot be read, and unless it is `refuse` those whose
+            It rejects questions that cannot be read, and if `reject` collects, also questions whose
             answer is not in the text.
     """
     for name in names:
@@ -148,7 +151,7 @@ def biobit_records(names: Iterable[str], tally: Tally, split: str) -> Iterator[R
             continue
         if split not in splits:
             raise DataError(f"{source_name(name)}: found no split {split!r}, "
-                            f"{suggestion(split, splits)}; {setting('split')} names it")
+                            f"{suggestion(split, splits)}; name it with {setting('split')}")
         numbers: Counter[str] = Counter()
         for number, item in enumerate(splits[split]):
             place = f"{source_name(name)} ({split}[{number}])"

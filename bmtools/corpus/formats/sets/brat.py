@@ -1,4 +1,4 @@
-"""BRAT: a text and a file of annotations beside it, `.txt` and `.ann`."""
+"""BRAT: a text in a `.txt` file, with its annotations in an `.ann` file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bmtools.io.sources import placed_lines, source_name, source_stem
 from bmtools.records import JsonObject, Record
 
 ANNOTATIONS = "brat"
-"""Key in `meta` of lines that are neither entities nor relations, as they are."""
+"""Key in `meta` for unchanged lines that are not entities or relations."""
 _TEXT, _ANNOTATION = ".txt", ".ann"
 _LONGEST_NAME = 200  # bytes
 _SPANS = re.compile(r"\d{1,18} \d{1,18}(?:;\d{1,18} \d{1,18})*")
@@ -27,7 +27,7 @@ _IDENTITY = re.compile(r"[A-Z]\d+")
 # A code in an annotator's note: C0023531, 8041/3, J45.
 _CODE = re.compile(r"(?=.*\d)[A-Z\d./:_-]{3,}")
 _NAMES = ("file", "filename", "name")  # first column of a header
-# In names of files, for what they cannot hold.
+# Replacements for characters that file names cannot contain.
 _ESCAPES = {"%": "%25", "/": "%2F", "\0": "%00"}
 
 
@@ -36,23 +36,24 @@ def brat_records(names: Iterable[str], tally: Tally,
                  label_files: Iterable[str] = ()) -> Iterator[Record]:
     """Yield a record for every text, with its entities and relations.
 
-    Offsets count code points of the file as it is, its ends of lines too. Events, relations
-    between them, attributes, normalisations and notes stay as lines under `meta.brat`, unless they
-    refer to a lost annotation, and `export brat` writes them again. The codes of normalisations,
+    Offsets count code points of the unchanged file, including its line ends. Events, relations
+    between them, attributes, normalisations and notes are kept as lines under `meta.brat`, unless
+    they refer to a lost annotation. `export brat` writes them again. The codes of normalisations,
     and of notes that contain only codes, are also the entity's `identifier`. A text without
     annotations has no entities. Annotations without a text in their folder belong to a later text
-    of the same name in another folder.
+    with the same name in another folder.
 
     Source: Stenetorp et al. 2012.
 
     Args:
-        names: folders, zip archives, or files of either ending, whose partners are beside them.
-        label_files: tables of document and label by tab, which become `labels`.
+        names: folders, zip archives, or files of either ending, with their partners in the same
+            folder.
+        label_files: tables of document and label, separated by tabs, which become `labels`.
         tally: counts annotations at their offset, moved and lost, and relations lost.
-            It rejects lines that cannot be read, and what is lost, which otherwise is dropped.
+            It rejects lines that cannot be read, and lost annotations if `reject` collects.
 
     Raises:
-        DataError: annotations without their text, or two of one name.
+        DataError: annotations have no text, or two have the same name.
     """
     labels = _labels(label_files)
     listed = {*labels}
@@ -67,7 +68,7 @@ def brat_records(names: Iterable[str], tally: Tally,
 
 def _documents(names: Iterable[str], tally: Tally) -> Iterator[tuple[str, str, str, str]]:
     """Yield name and content of each text, and of its annotations."""
-    # Read as they come: an archive is closed behind its last file.
+    # Read files in order: an archive is closed after its last file.
     contents = ((name, read_raw(name)) for name in set_files(
         _with_partners(names), _TEXT, _ANNOTATION, counts=tally.counts))
     waiting: dict[str, tuple[str, str]] = {}
@@ -80,24 +81,24 @@ def _documents(names: Iterable[str], tally: Tally) -> Iterator[tuple[str, str, s
                 own, (f"{stem}{_ANNOTATION}", "")))
         elif own in waiting:
             raise DataError(f"{source_name(files[_ANNOTATION][0])}: found annotations of the name "
-                            f"{own!r} again, after {source_name(waiting[own][0])}, and no {_TEXT} "
-                            "beside either; import the parts of the set one by one")
+                            f"{own!r} again, after {source_name(waiting[own][0])}, both without "
+                            f"{_TEXT}; import the parts of the set one by one")
         else:
             waiting[own] = files[_ANNOTATION]
     for name, _ in waiting.values():
-        raise DataError(f"{source_name(name)}: found no {_TEXT} beside it, expected the text that "
-                        "is annotated; if the texts are in another folder, name that folder after "
-                        "this one")
+        raise DataError(f"{source_name(name)}: found no {_TEXT} with the annotated text in its "
+                        "folder; if the texts are in another folder, name that folder after this "
+                        "one")
 
 
 def _labels(names: Iterable[str]) -> dict[str, dict[str, None]]:
-    """Read the labels of documents; `<null>` is none."""
+    """Read the labels of documents; `<null>` means no label."""
     found: dict[str, dict[str, None]] = {}
     for place, line in chain.from_iterable(map(placed_lines, names)):
         document, *more = map(str.strip, line.split("\t"))
         if not (document and more and more[0]):
-            raise DataError(f"{place}: found {line[:40]!r}, expected a document and its label by "
-                            "tab")
+            raise DataError(f"{place}: found {line[:40]!r}, expected a document, a tab and its "
+                            "label")
         if document.lower() not in _NAMES:
             own = found.setdefault(re.sub(r"\.(?:txt|ann)$", "", document), {})
             own |= {more[0]: None} if more[0] != "<null>" else {}
@@ -105,7 +106,7 @@ def _labels(names: Iterable[str]) -> dict[str, dict[str, None]]:
 
 
 def _with_partners(names: Iterable[str]) -> Iterator[str]:
-    """Yield names, those of single files with their partner, none of them twice."""
+    """Yield distinct names, adding the partners of single files."""
     found: dict[str, None] = {}
     for name in names:
         path = PurePath(name)
@@ -153,7 +154,7 @@ def _record(name: str, text: str, annotation_name: str, annotations: str, tally:
 
 
 def _codes(lines: Iterable[str]) -> Mapping[str, str]:
-    """Find the codes of annotations, several joined by a bar."""
+    """Find the codes of each annotation, joined by a bar."""
     found: dict[str, list[str]] = {}
     for line in lines:
         identity, _, rest = line.partition("\t")
@@ -168,7 +169,7 @@ def _codes(lines: Iterable[str]) -> Mapping[str, str]:
 
 
 def _complete_lines(lines: Iterable[str], known: Collection[str]) -> list[str]:
-    """Return the lines of annotations that refer only to known ids, and to those of such lines."""
+    """Return the annotation lines that refer only to known ids or to other returned lines."""
     kept = list(lines)
     size = len(kept) + 1
     while len(kept) < size:
@@ -193,7 +194,7 @@ def _mention(line: str, place: str) -> Mention:
     kind, _, spans = kind_and_spans.partition(" ")
     if not (kind and tab and _SPANS.fullmatch(spans)):
         raise RecordError(place, f"found {line[:40]!r}, expected T1, TYPE START END and the "
-                                 "mention by tab, several spans by semicolon", line)
+                                 "mention separated by tabs, and spans by semicolons", line)
     pairs = (span.split() for span in spans.split(";"))
     return Mention(kind, tuple((int(start), int(end)) for start, end in pairs), text, identity,
                    place=place, content=line)
@@ -204,8 +205,8 @@ def _arc(line: str, place: str) -> Arc:
     kind, *arguments = rest.split() or [""]
     found = [_ARGUMENT.fullmatch(one) for one in arguments]
     if len(found) != 2 or found[0] is None or found[1] is None:
-        raise RecordError(place, f"found {line[:40]!r}, expected R1 and TYPE Arg1:T1 Arg2:T2 by "
-                                 "tab", line)
+        raise RecordError(place, f"found {line[:40]!r}, expected R1, a tab and TYPE Arg1:T1 "
+                                 "Arg2:T2", line)
     roles = [match[1] for match in found if match]
     more = {"id": identity, **({"roles": roles} if roles != ["Arg1", "Arg2"] else {})}
     return Arc(found[0][2], found[1][2], kind, more, place, line)
@@ -214,8 +215,8 @@ def _arc(line: str, place: str) -> Arc:
 def brat_files(record: Record, counts: Counter[str]) -> tuple[str, str, str]:
     """Make a record's files: the name without ending, the text, the annotations.
 
-    Ids of entities that are not `T1`, `T2` and so on are replaced. Lines under `meta.brat` that
-    refer to other annotations than these are left out and counted.
+    Entity ids that are not `T1`, `T2` and so on are replaced. Lines under `meta.brat` that refer to
+    missing annotations are left out and counted.
     """
     stem = record["id"].translate(str.maketrans(_ESCAPES))
     found = record.get("entities", [])
@@ -242,7 +243,7 @@ def brat_files(record: Record, counts: Counter[str]) -> tuple[str, str, str]:
 
 
 def brat_ids(entities: Iterable[JsonObject]) -> list[str]:
-    """Return the ids of entities as BRAT spells them; they stay if all of them are so."""
+    """Return BRAT ids for entities; the given ids are kept if all of them are valid."""
     ids = [str(entity.get("id", "")) for entity in entities]
     fits = len(set(ids)) == len(ids) and all(re.fullmatch(r"T\d+", one) for one in ids)
     return ids if fits else [f"T{number}" for number in range(1, len(ids) + 1)]
@@ -257,11 +258,11 @@ def write_brat(records: Iterable[Record], directory: Path, overwrite: bool = Fal
     """Write a folder of texts and annotations.
 
     Args:
-        records: each becomes two files, named by its id.
-        directory: appears when it is whole.
-        overwrite: whether it may replace an older one.
+        records: each becomes two files, named after its id.
+        directory: directory to write, which appears once it is complete.
+        overwrite: whether to replace an existing directory.
         counts: counts entities whose ids are replaced, and lines left out.
-        reject: receives a record whose id came before, or is no name of a file.
+        reject: receives a record whose id is repeated or is not a valid file name.
     """
     counts = Counter() if counts is None else counts
     seen: set[str] = set()
@@ -270,9 +271,9 @@ def write_brat(records: Iterable[Record], directory: Path, overwrite: bool = Fal
             stem, text, annotations = brat_files(record, counts)
             if stem.casefold() in seen or not 0 < len(stem.encode()) <= _LONGEST_NAME or (
                     stem.startswith(".")):
-                reject(RecordError(record.place, f"found the id {record['id']!r}, expected one "
-                                   "that no other record has, in small letters too, and that can "
-                                   "name a file", record))
+                reject(RecordError(record.place, f"found the id {record['id']!r}, expected a "
+                                   "file name that no other record has, even in lower case",
+                                   record))
                 continue
             seen.add(stem.casefold())
             counts["entities with new ids"] += sum(

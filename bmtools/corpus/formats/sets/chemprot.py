@@ -1,4 +1,4 @@
-"""ChemProt in its three layouts, and BioRED in that of BioBIT: texts and tables by tab."""
+"""ChemProt in three layouts, and BioRED in BioBIT's layout: texts and tab-separated tables."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _BIORED_TYPES = (
 _CONCEPT = ("PMID", "start", "end", "text", "type", "concept")
 _RELATED = ("PMID", "type", "concept", "concept", "novelty")
 _MARKED = re.compile(r"(?>(?P<before>.*?)<< )(?>(?P<head>.+?) >>)(?>(?P<between>.*?)\[\[ )"
-                     r"(?P<tail>.+?) \]\]", re.DOTALL)  # where one fails, later ones do
+                     r"(?P<tail>.+?) \]\]", re.DOTALL)  # if one match fails, later ones also fail
 
 
 @reader
@@ -51,31 +51,33 @@ def chemprot_records(abstracts: Iterable[str], tally: Tally, entity_files: Seque
                      default_type: str = "ENTITY") -> Iterator[Record]:
     """Yield a record for every abstract, with its chemicals, proteins and their relations.
 
-    Both layouts are told apart by content: BioCreative VI's `PMID title abstract` by tab, whose
-    offsets count title, a blank and abstract, and BioBIT's JSON of `PMID` and `Testo`, whose
-    offsets belong to another version of the text, so that mentions move to their nearest
-    occurrence. Entities and relations are held in memory. Without their files, the sentences of
-    SciBERT's layout are read; see `marked_records`.
+    The content shows which of two layouts a file has. BioCreative VI's is `PMID title abstract`
+    separated by tabs, whose offsets count the title, a space and the abstract. BioBIT's is JSON
+    with `PMID` and `Testo`. Its offsets belong to another version of the text, so mentions move to
+    their nearest occurrence. Entities and relations are kept in memory. Without their files, the
+    sentences of SciBERT's layout are read; see `marked_records`.
 
     Sources: Krallinger et al. 2017; Buonocore et al. 2023.
 
     Args:
         abstracts: files of abstracts; `-` for stdin.
-        entity_files: `PMID T1 type start end text`, or the type after the text, by tab.
-        relation_files: `PMID group evaluated label Arg1:T1 Arg2:T2`, by tab.
-        genes: whether GENE-Y, a normalised protein, and GENE-N, another, stay apart or are GENE.
-        relation_types: whether a relation's type is its group, as `CPR:4`, or its label, as
-            `INHIBITOR`; the other one is kept under `label` or `group`.
-        default_type: of the entities of SciBERT's layout.
-        tally: counts annotations at their offset, moved, repeated and lost, types mended,
-            relations repeated and lost.
-            It rejects lines that cannot be read, and what is lost, which otherwise is dropped.
+        entity_files: `PMID T1 type start end text`, or with the type after the text, separated by
+            tabs.
+        relation_files: `PMID group evaluated label Arg1:T1 Arg2:T2`, separated by tabs.
+        genes: whether GENE-Y, a normalised protein, and GENE-N, another protein, are kept or merged
+            to GENE.
+        relation_types: whether a relation's type is its group, such as `CPR:4`, or its label, such
+            as `INHIBITOR`; the other value is stored under `label` or `group`.
+        default_type: type of the entities in SciBERT's layout.
+        tally: counts annotations at their offset, moved, repeated and lost, corrected types,
+            and relations repeated and lost.
+            It rejects lines that cannot be read, and lost annotations if `reject` collects.
     """
     if not entity_files and not relation_files:
         return marked_records(abstracts, default_type, tally)
     if not (entity_files and relation_files):
-        raise ValueError("found one of --entities and --relations, expected both, or neither for "
-                         "SciBERT's lines")
+        raise ValueError("found only one of --entities and --relations; give both, or leave both "
+                         "out for SciBERT's lines")
     mentions = by_document(entity_files, "annotations",
                            partial(_mention, genes=genes, counts=tally.counts), tally)
     arcs = by_document(relation_files, "relations", partial(_arc, kinds=relation_types), tally)
@@ -84,7 +86,7 @@ def chemprot_records(abstracts: Iterable[str], tally: Tally, entity_files: Seque
 
 
 def _texts(names: Iterable[str], tally: Tally) -> Iterator[tuple[str, str, JsonObject, str]]:
-    """Yield id, text, further keys and place of abstracts, from tables or JSON."""
+    """Yield id, text, other keys and place of abstracts, from tables or JSON."""
     for name in names:
         content = read_text(name)
         if content.lstrip().startswith("{"):
@@ -102,14 +104,14 @@ def _texts(names: Iterable[str], tally: Tally) -> Iterator[tuple[str, str, JsonO
 
 
 def _mention(place: str, line: str, genes: Genes, counts: Counter[str]) -> tuple[str, Mention]:
-    """Read an entity; BioCreative has the type before the offsets, BioBIT behind the text."""
+    """Read an entity; its type is before the offsets in BioCreative, after the text in BioBIT."""
     document, name, *others = columns_of(place, line, _ENTITY)
     if others[0].strip("-").isdecimal():
         start, end, text, found = others
     else:
         found, start, end, text = others
     if not name.strip():
-        raise RecordError(place, "found no id in the second column, expected one, as T1", line)
+        raise RecordError(place, "found no id in the second column, expected one such as T1", line)
     kind = known_type(found, _TYPES, counts, place, line)
     kind = "GENE" if genes == "merge" and kind.startswith("GENE") else kind
     return document, Mention(kind, (offsets(start, end, place, line),), text, name, place=place,
@@ -129,14 +131,15 @@ def _arc(place: str, line: str, kinds: RelationTypes) -> tuple[str, Arc]:
 def marked_records(names: Iterable[str], default_type: str, tally: Tally) -> Iterator[Record]:
     """Yield a record for every sentence of SciBERT's ChemProt, with one relation each.
 
-    The markers of `<< a >>` and `[[ b ]]` go, what they mark become the entities `a` and `b`; which
-    of them is the chemical is not said there. Ids are the name of the file and the line's number.
+    The markers of `<< a >>` and `[[ b ]]` are removed, and the marked words become the entities `a`
+    and `b`. The format does not state which of them is the chemical. Ids are the file name and the
+    line number.
 
     Source: Beltagy et al. 2019.
 
     Args:
         names: JSON Lines with `text` and `label`, compressed or not; `-` for stdin.
-        default_type: of both entities.
+        default_type: type of both entities.
         tally: rejects lines that cannot be read.
     """
     for name, place, content in json_objects(names, JsonObject, tally.reject):
@@ -163,19 +166,19 @@ def biored_records(texts: Iterable[str], tally: Tally, entity_files: Iterable[st
     """Yield a record for every text, with its entities and their relations.
 
     Offsets belong to another version of the text, so mentions move to their nearest occurrence.
-    Relations are between concepts; which mentions stand for them is a matter of `pairs`. Entities
-    and relations are held in memory.
+    Relations are between concepts; `pairs` selects the mentions that represent them. Entities and
+    relations are kept in memory.
 
     Sources: Luo et al. 2022; Buonocore et al. 2023.
 
     Args:
         texts: JSON with `PMID` and `Testo`; `-` for stdin.
-        entity_files: `PMID start end text type concept` by tab.
-        relation_files: `PMID type concept concept novelty` by tab.
+        entity_files: `PMID start end text type concept`, separated by tabs.
+        relation_files: `PMID type concept concept novelty`, separated by tabs.
         pairs: see `concept_relations`.
-        tally: counts annotations at their offset, moved, repeated and lost, types mended,
-            relations repeated and lost.
-            It rejects lines that cannot be read, and what is lost, which otherwise is dropped.
+        tally: counts annotations at their offset, moved, repeated and lost, corrected types,
+            and relations repeated and lost.
+            It rejects lines that cannot be read, and lost annotations if `reject` collects.
     """
     mentions = by_document(entity_files, "annotations",
                            partial(_biored_mention, counts=tally.counts), tally)

@@ -1,4 +1,4 @@
-"""CoNLL columns: one token a line, its tag in one of the columns."""
+"""CoNLL columns: one token per line, with its tag in one of the columns."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from bmtools.records import JsonObject, Record
 
 Span = tuple[int, int]
 _TOKENS = {"whitespace": re.compile(r"\S+"), "punctuation": re.compile(r"\w+|[^\w\s]")}
-# Prefixes of a single token, and of the first, middle and last of several.
+# Prefixes of a single token, and of the first, middle and last token of several.
 _PREFIXES = {"iob2": "BBII", "iobes": "SBIE", "bilou": "UBIL", "io": "IIII"}
 _LINES = re.compile(r"[^\r\n]+")
 
 TAG = re.compile(r"O|_|\*+|([BIESLU])(?:[-_](\S.*))?")  # _ and *** are O in CAS and ESSAI
 _DOCUMENT = "-DOCSTART-"
 _NO_ID = frozenset({"", "-X-", "_", "O"})
-_ROW_BYTES = 300  # in memory, beside its text
+_ROW_BYTES = 300  # in memory, in addition to its text
 _OPENS, _CLOSES = frozenset("BSU"), frozenset("ESLU")
 Row = tuple[str, str | None, str | None]
 """A token with the prefix and the type of its tag."""
@@ -35,18 +35,19 @@ def conll_records(names: Iterable[str], tally: Tally,
                   config: ConllConfig | None = None) -> Iterator[Record]:
     """Yield a record for every sentence, or every document.
 
-    The text is the tokens with one space between them, and a line break between the sentences of
-    a document: the spacing before tokenization is not guessed. Tab or spaces separate the
-    columns, decided line by line. `_` and `***` are read as O, `B_TYPE` as `B-TYPE`.
-    IO, IOB1, IOB2, IOBES and BILOU are read alike, as by conlleval:
-    B, S and U open an entity, and so do the others after O, after a closed entity or where the
-    type changes. Ids are `DOCUMENT-sN`, or `STEM:LINE` if no line names the document.
+    The text consists of the tokens separated by one space, with a line break between the sentences
+    of a document. The original spacing is not restored. Columns are separated by a tab or spaces,
+    decided for each line. `_` and `***` are read as O, `B_TYPE` as `B-TYPE`.
+
+    IO, IOB1, IOB2, IOBES and BILOU are read in the same way, as in conlleval: B, S and U open an
+    entity. Other prefixes open one after O, after a closed entity or if the type changes. Ids are
+    `DOCUMENT-sN`, or `STEM:LINE` if no line names the document.
 
     Args:
         names: files, compressed or not; `-` for stdin.
         config: layout of the columns.
         tally: counts the entities without an opening B.
-            It rejects the sentences with a line that cannot be read.
+            It rejects sentences with a line that cannot be read.
     """
     config = config or ConllConfig()
     for name in names:
@@ -60,13 +61,13 @@ def conll_records(names: Iterable[str], tally: Tally,
                 numbers[document] += 1
                 yield sentence.replace(id=f"{document}-s{numbers[document]}",
                                        meta={"document": document})
-            else:  # not STEM-sN, as if the file were a document
+            else:  # not STEM-sN, because the file is not a document
                 line = sentence.place.rpartition(":")[2]
                 yield sentence.replace(id=f"{source_stem(name)}:{line}")
 
 
 def _sentences(name: str, config: ConllConfig, tally: Tally) -> Iterator[tuple[str, Record]]:
-    """Yield sentences with the ids of their documents; one with a bad line goes to `reject`."""
+    """Yield sentences with their document ids, and reject sentences with a bad line."""
     document, documents, place = "", 0, ""
     rows: list[Row] = []
     lines: list[str] = []
@@ -88,8 +89,8 @@ def _sentences(name: str, config: ConllConfig, tally: Tally) -> Iterator[tuple[s
             tally.reject(RecordError(fault.place, fault.reason, "\n".join(lines)))
         elif rows and config.documents and not document:
             tally.reject(RecordError(place, f"found a sentence before any {_DOCUMENT} line, "
-                                     "expected one at the start of every document; leave out "
-                                     f"{setting('documents')}", text))
+                                     "expected one at the start of every document; add it, or run "
+                                     f"without {setting('documents')}", text))
         elif rows:
             entities = tag_entities(rows, text, config.default_type, tally.counts)
             yield document, Record(id="", text=text, entities=entities, place=place)
@@ -104,7 +105,7 @@ def _sentences(name: str, config: ConllConfig, tally: Tally) -> Iterator[tuple[s
 
 
 def _documents(sentences: Iterable[tuple[str, Record]]) -> Iterator[Record]:
-    """Join neighbouring sentences of one document."""
+    """Join neighbouring sentences of the same document."""
     for document, group in groupby(sentences, key=itemgetter(0)):
         texts: list[str] = []
         entities: list[JsonObject] = []
@@ -130,17 +131,18 @@ def _row(line: str, config: ConllConfig, place: str, counts: Counter[str]) -> Ro
     needed = max(config.token_column, config.tag_column, 2)
     if len(columns) < needed:
         raise RecordError(place, f"found {count_of(len(columns), 'columns')} in "
-                                 f"{line[:40]!r}, expected {needed} or more, by tab or space")
+                                 f"{line[:40]!r}, expected {needed} or more, separated by tab "
+                                 "or space")
     token = columns[config.token_column - 1]
     at = config.tag_column or len(columns)
     if not token:
-        raise RecordError(place, f"found nothing in column {config.token_column}, expected a "
-                                 f"token; {setting('token_column')} names its column")
+        raise RecordError(place, f"found no token in column {config.token_column}; set its column "
+                                 f"with {setting('token_column')}")
     tag = TAG.fullmatch(columns[at - 1])
     if tag is None:
         raise RecordError(place, f"found the tag {columns[at - 1]!r} in column {at}, expected O or "
-                                 "one of B, I, E, S (L, U), alone or before -TYPE; "
-                                 f"{setting('tag_column')} names its column")
+                                 "one of B, I, E, S (L, U), with or without -TYPE; set its column "
+                                 f"with {setting('tag_column')}")
     counts["tags _ and *** read as O"] += tag[0][0] in "_*"
     return token, tag[1], tag[2]
 
@@ -169,18 +171,18 @@ def tag_entities(rows: Sequence[Row], text: str, default_type: str,
 def conll_lines(records: Iterable[Record], scheme: Scheme = "iob2",
                 tokenization: Tokenization = "whitespace",
                 counts: Counter[str] | None = None) -> Iterator[str]:
-    """Yield tokens and tags by tab, a blank line behind every sentence.
+    """Yield tokens and tags separated by tabs, with a blank line after every sentence.
 
-    A line of a record's text is a sentence. `meta.document`, or the id of a record with several
-    lines, is in a -DOCSTART- line before its first sentence, and so is the id of every record
-    after such a line that names no document. A token that an entity begins or
-    ends within is divided there.
+    A line of a record's text is a sentence. A -DOCSTART- line before a record's first sentence
+    names its `meta.document`, or the id of a record with several lines. After such a line, records
+    without a document also get a -DOCSTART- line, with their id. A token is divided if an entity
+    begins or ends inside it.
 
     Args:
-        records: their `entities` become tags.
+        records: records whose `entities` become tags.
         scheme: prefixes of the tags.
-        tokenization: tokens are what white space separates, or punctuation too.
-        counts: counts what the format cannot hold.
+        tokenization: whether tokens are separated by white space, or also by punctuation.
+        counts: counts entities that the format cannot represent.
     """
     counts = Counter() if counts is None else counts
     written = None
@@ -207,7 +209,7 @@ def conll_lines(records: Iterable[Record], scheme: Scheme = "iob2",
 
 
 def _flat(entities: Iterable[JsonObject], counts: Counter[str]) -> list[JsonObject]:
-    """Leave out entities in parts, and those that overlap another that is longer or comes first."""
+    """Leave out entities in parts, and entities that overlap a longer or earlier one."""
     kept: list[JsonObject] = []
     for entity in sorted(entities, key=lambda one: one["start"] - one["end"]):
         if entity.get("spans"):

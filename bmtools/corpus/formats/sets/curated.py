@@ -20,17 +20,18 @@ def curated_records(names: Iterable[str], tally: Tally, unmasked: bool = False, 
                     ) -> Iterator[Record]:
     """Yield one record for every masking, with the masked word as `target`.
 
-    Source: Buonocore et al. 2023, the Italian benchmark for mean reciprocal rank. Either file is
-    taken: `data` holds sentences with `original`, `masked`, `type` and `source`; `contexts` holds
-    longer texts with `original` and `masks`. Ids are `SENTENCE-MASKING`, both counted from zero,
-    with a `w` before those of `contexts`. Each file is held in memory.
+    Source: Buonocore et al. 2023, the Italian benchmark for mean reciprocal rank. Both files are
+    supported. In one file, `data` contains sentences with `original`, `masked`, `type` and
+    `source`. In the other, `contexts` contains longer texts with `original` and `masks`. Ids are
+    `SENTENCE-MASKING`, both counted from zero, with a `w` before ids from `contexts`. Each file is
+    kept in memory.
 
     Args:
         names: JSON files, compressed or not; `-` for stdin.
-        unmasked: yield one record for every sentence, as under `original`, on which the authors
-            score pseudo-perplexity.
-        windows: yield each masking also with one line of its text on either side, and so on up to
-            this number, which `window` states; ids end in it.
+        unmasked: yield one record for every sentence in `original`, on which the authors score
+            pseudo-perplexity.
+        windows: also yield each masking with 1, 2 and up to this number of lines of its text on
+            either side; `window` and the end of the id state the number.
         tally: rejects a masking whose word cannot be found, or a sentence without `original`.
     """
     for name in names:
@@ -77,7 +78,7 @@ def _items(name: str) -> Iterator[tuple[str, JsonObject, list[object], dict[str,
 
 
 def _target(original: object, masked: object, place: str) -> str:
-    """Find the word of `original` behind the mask, without the punctuation around it."""
+    """Find the word of `original` at the mask, without the punctuation around it."""
     if not isinstance(original, str) or not isinstance(masked, str):
         fault = "found no text under 'original' or in the list of maskings"
     elif masked.count(MASK) != 1:
@@ -95,18 +96,17 @@ def _widened(item: JsonObject, masked: str, windows: int, place: str) -> Iterato
     whole = masked.replace(MASK, _masked_words(item["original"], masked))
     before, found, after = item["original"].partition(whole)
     if windows and not (found and before + after):
-        raise RecordError(place, "found no text around the masking under 'original', expected one "
-                                 "of several lines that contains it", item)
+        raise RecordError(place, "found no text around the masking under 'original', expected "
+                                 "a text of several lines that contains it", item)
     earlier, later = before.splitlines(), after.removeprefix("\n").splitlines()
     for width in range(windows + 1 if windows else 0):
         yield width, "\n".join([*earlier[max(len(earlier) - width, 0):], masked, *later[:width]])
 
 
 def _masked_words(original: str, masked: str) -> str:
-    """Cut out the text between the parts before and after the mask.
+    """Return the original's text between the parts before and after the mask.
 
-    Where the masking departs from the original elsewhere, be it by a letter, the words of both
-    are aligned.
+    If the masking also differs from the original in other places, the words of both are aligned.
     """
     before, after = masked.split(MASK)
     start, end = re.escape(before), re.escape(after)

@@ -25,16 +25,15 @@ def ddi_records(names: Iterable[str], tally: Tally, default_type: str = "int") -
     """Yield a record for every sentence, with its drugs and the pairs that interact.
 
     The corpus lists every pair of a sentence's drugs. Pairs with `ddi="true"` become relations, so
-    the others are those of two entities without one. Ends of offsets, which are inclusive there,
-    become exclusive.
+    the other pairs are two entities without a relation. Inclusive ends of offsets become exclusive.
 
     Source: Herrero-Zazo et al. 2013.
 
     Args:
         names: files, folders or zip archives; `-` for stdin.
-        default_type: of a pair that interacts and has no type; `int` is the corpus's own word for
-            an interaction of which no more is said.
-        tally: counts pairs, interacting ones, and what was repaired or left out.
+        default_type: type of an interacting pair without a type; the corpus uses `int` for an
+            interaction without further information.
+        tally: counts pairs, interacting pairs, repairs and omissions.
             It rejects sentences that cannot be read.
     """
     for name in set_files(names, ".xml", counts=tally.counts):
@@ -74,7 +73,7 @@ def _mention(entity: Element, name: str) -> Mention:
     matches = [_SPAN.fullmatch(part) for part in offsets.split(";")]
     if not all(matches):
         raise RecordError(place, f"found charOffset {offsets!r}, expected FIRST-LAST, or several "
-                          "by semicolon", content)
+                          "separated by semicolons", content)
     spans = tuple((int(match[1]), int(match[2]) + 1) for match in matches if match)
     return Mention(_get(entity, "type", name), spans, _get(entity, "text", name),
                    _get(entity, "id", name), place=place, content=content)

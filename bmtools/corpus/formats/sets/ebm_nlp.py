@@ -1,4 +1,4 @@
-"""EBM-NLP's own files: the tokens of abstracts, and a layer of labels for each element of PICO."""
+"""EBM-NLP's original files: tokens of abstracts, with a layer of labels for each PICO element."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ TYPES = {"participants": "PAR", "interventions": "INT", "outcomes": "OUT"}
 _GOLD = "test/gold"
 _LABELS = re.compile(rf"aggregated/starting_spans/({'|'.join(TYPES)})/(train|test/\w+)/(\d+)[^/]*$")
 _TOKENS = re.compile(r"documents/(\d+)\.tokens$")
-_SEPARATORS = ("\n", " ", None)  # of tokens: release 2.00 has one a line, 1.00 blanks between them
+_SEPARATORS = ("\n", " ", None)  # release 2.00: one token per line, 1.00: spaces
 Layers = Mapping[str, str]
-"""Labels of a document, as in its files, by the type of their element."""
+"""Labels of a document as in its files, by entity type."""
 
 
 @reader
 def ebm_nlp_records(names: Iterable[str], tally: Tally, split: str) -> Iterator[Record]:
     """Yield every sentence of a part, with the elements of all layers, which may overlap.
 
-    The text is the tokens with one space between them, and a sentence ends at the token `.`, as in
-    the authors' script for models. A run of labelled tokens is an entity. Abstracts of the gold
-    test set are left out of train, as there. Sources: Nye et al. 2018; Gu et al. 2021, section 4.2.
+    The text consists of the tokens separated by one space. As in the authors' script for models, a
+    sentence ends at the token `.`, and abstracts of the gold test set are left out of train. A run
+    of labelled tokens is an entity. Sources: Nye et al. 2018; Gu et al. 2021, section 4.2.
 
     Args:
         names: folders or archives with `documents` and `annotations/aggregated/starting_spans`.
-        tally: counts documents, those without a layer, words of elements and those of several.
-            It rejects a document whose labels do not fit its tokens.
+        tally: counts documents, documents without a layer, words of elements, and words of several
+            elements. It rejects a document with fewer or more labels than tokens.
         split: part to read: `train`, `test/gold` or `test/crowd`.
 
     Raises:
-        DataError: no such files.
+        DataError: such files are missing.
     """
     for name in names:
         tokens: dict[str, str] = {}
@@ -78,7 +78,8 @@ def _sentences(document: str, text: str, layers: Layers, counts: Counter[str],
                    if sizes == {len(found := text.strip().split(separator))}), None)
     if tokens is None:
         given = ", ".join(f"{len(own)} labels of {kind}" for kind, own in labels.items())
-        raise RecordError(place, f"found {len(text.split())} tokens and {given}, expected as many")
+        raise RecordError(place, f"found {len(text.split())} tokens and {given}, expected the same "
+                                 "numbers")
     marked = {kind: [int(label) > 0 for label in own] for kind, own in labels.items()}
     depths = [sum(one) for one in zip(*marked.values(), strict=True)]
     counts.update({"documents": 1, "documents without a layer": len(labels) < len(TYPES),

@@ -17,10 +17,10 @@ from bmtools.io.sources import STDIN, source_name, source_stem
 from bmtools.records import Record, document_of
 
 _AND = re.compile(r" AND\s*")
-_NONE = "null"  # of a few sentences
+_NONE = "null"  # label of a few sentences
 _FOLDERS = ("text", "labels")
 Folders = dict[str, dict[str, str]]
-"""Texts and labels, each by the names of documents."""
+"""Texts and labels by document name."""
 
 
 @reader
@@ -28,16 +28,16 @@ def hoc_records(names: Iterable[str], tally: Tally, documents: bool = False) -> 
     """Yield every sentence with its hallmarks as `labels`, in BLUE's spelling.
 
     Ids are `PMID_sN`, as in BLUE, and `meta.document` is the PMID. The archive has finer classes
-    below the ten hallmarks: `meta.label_paths` keeps them. Sources: Baker et al. 2016; for
+    below the ten hallmarks, which are stored in `meta.label_paths`. Sources: Baker et al. 2016; for
     documents Gu et al. 2021, sections 4.5 and 5.2 (BLURB).
 
     Args:
-        names: tar archives or folders with `text` and `labels` in them, or BLUE's TSV, which may
-            come from stdin, `-`.
-        tally: counts sentences, or documents, without a hallmark, and documents.
-            It rejects a document whose labels do not fit its sentences.
-        documents: yield a record for every document in place of its sentences. Its text has a line
-            for each sentence, its labels are those of all of them, and its id is the PMID.
+        names: tar archives or folders with `text` and `labels`, or BLUE's TSV, which may be stdin,
+            `-`.
+        tally: counts sentences or documents without a hallmark, and documents.
+            It rejects a document with fewer or more labels than sentences.
+        documents: yield a record for every document instead of its sentences. Its text has a line
+            for each sentence, it has the labels of all sentences, and its id is the PMID.
     """
     unit, found = "documents" if documents else "sentences", set()
     for name in names:
@@ -54,7 +54,7 @@ def hoc_records(names: Iterable[str], tally: Tally, documents: bool = False) -> 
 
 
 def _joined(sentences: Iterable[Record]) -> Iterator[Record]:
-    """Join neighbouring sentences of one document."""
+    """Join neighbouring sentences of the same document."""
     for document, group in groupby(sentences, document_of):
         own = [*group]
         labels, paths = (dict.fromkeys(chain.from_iterable(lists)) for lists in (
@@ -73,7 +73,7 @@ def _sentences(name: str, folders: Folders, reject: Reject) -> Iterator[Record]:
         marked = labels.get(document, "").split("<")[1:]
         if len(sentences) != len(marked):
             reject(RecordError(place, f"found {len(sentences)} sentences in text and "
-                                      f"{len(marked)} in labels, expected as many"))
+                                      f"{len(marked)} in labels, expected the same number"))
             continue
         for number, (sentence, line) in enumerate(zip(sentences, marked, strict=True)):
             paths = [path.strip() for path in _AND.split(line.strip()) if path.strip()]
@@ -85,10 +85,10 @@ def _sentences(name: str, folders: Folders, reject: Reject) -> Iterator[Record]:
 
 
 def _folders(name: str, files: Iterable[str]) -> Folders:
-    """Read the files of the two folders, by the names of documents.
+    """Read the files of the two folders, by document name.
 
     Raises:
-        DataError: there are none.
+        DataError: the files are missing.
     """
     folders: Folders = {folder: {} for folder in _FOLDERS}
     for file in files:

@@ -1,4 +1,4 @@
-"""The clinical sets of i2b2 (n2c2): 2010 in lines of concepts, 2012 and 2014 in XML."""
+"""The clinical sets of i2b2 (n2c2): 2010 as lines of concepts, 2012 and 2014 as XML."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from lxml.etree import _Element as Element
 
 Position = tuple[int, int, int, int]
-"""Line and token of the first and of the last word; lines from 1, tokens from 0."""
+"""Line and token of the first and last word; lines count from 1, tokens from 0."""
 _TEXT, _CONCEPT, _RELATION, _ASSERTION = ".txt", ".con", ".rel", ".ast"
 _WHERE = r'c="(.*)" (\d{1,9}):(\d{1,9}) (\d{1,9}):(\d{1,9})'
 _CONCEPTS = re.compile(rf'{_WHERE}\|\|t="([^"]*)"(?:\|\|a="([^"]*)")?')
 _RELATIONS = re.compile(rf'{_WHERE}\|\|r="([^"]*)"\|\|{_WHERE}')
-_HEADS = {"Tr": "treatment", "Te": "test", "PI": "problem"}  # of relations, by their types
+_HEADS = {"Tr": "treatment", "Te": "test", "PI": "problem"}  # of relations, by type
 _ROOTS = ("ClinicalNarrativeTemporalAnnotation", "deIdi2b2", "root")
 
 
@@ -32,19 +32,19 @@ _ROOTS = ("ClinicalNarrativeTemporalAnnotation", "deIdi2b2", "root")
 def i2b2_2010_records(names: Iterable[str], tally: Tally) -> Iterator[Record]:
     """Yield a record for every text, with its problems, tests, treatments and their relations.
 
-    Files of one name belong together, whatever folders they are in: `.txt`, `.con`, `.rel`, and
-    `.ast`, whose assertion stays under `assertion`. Concepts are found by line and token, where
-    the set spells them in small letters. All files are held in memory.
+    Files with the same name belong together, even in different folders: `.txt`, `.con`, `.rel`, and
+    `.ast`, whose assertions are stored under `assertion`. Concepts are found by line and token,
+    because the set spells them in lower case. All files are kept in memory.
 
     Source: Uzuner et al. 2011.
 
     Args:
         names: files, folders or zip archives.
         tally: counts annotations at their offset, moved and lost, and relations lost.
-            It rejects lines that cannot be read, and what is lost, which otherwise is dropped.
+            It rejects lines that cannot be read, and lost annotations if `reject` collects.
 
     Raises:
-        DataError: annotations without their text, or two files of one name and ending.
+        DataError: a text is missing, or two files have the same name and ending.
     """
     files: dict[str, dict[str, tuple[str, str]]] = {}
     for name in set_files(names, _TEXT, _CONCEPT, _RELATION, _ASSERTION, counts=tally.counts):
@@ -56,13 +56,13 @@ def i2b2_2010_records(names: Iterable[str], tally: Tally) -> Iterator[Record]:
     for stem, found in files.items():
         if _TEXT not in found:
             name = next(iter(found.values()))[0]
-            raise DataError(f"{name}: found no {stem}{_TEXT}, expected the text that is annotated")
+            raise DataError(f"{name}: found no {stem}{_TEXT}, expected the annotated text")
         yield _record_2010(stem, found, tally)
 
 
 def _record_2010(stem: str, files: dict[str, tuple[str, str]], tally: Tally) -> Record:
     name, text = files[_TEXT]
-    tokens: list[list[Span]] = []  # of every line
+    tokens: list[list[Span]] = []  # tokens of every line
     start = 0
     for line in text.split("\n"):
         tokens.append([(start + one.start(), start + one.end())
@@ -89,13 +89,13 @@ def _record_2010(stem: str, files: dict[str, tuple[str, str]], tally: Tally) -> 
 
 
 def _concept(ids: dict[str, str], kind: str, mention: str) -> str:
-    """Return the id of the concept of a type at a position, else of the first there."""
+    """Return the id of the concept of a type at a position, or of the first concept there."""
     return ids.get(kind) or next(iter(ids.values()), mention)
 
 
 def _matches(files: dict[str, tuple[str, str]], ending: str, pattern: re.Pattern[str],
              tally: Tally) -> Iterator[tuple[str, re.Match[str], str]]:
-    """Yield place, match and line of a file's lines; those that do not fit are rejected."""
+    """Yield place, match and text of a file's lines, and reject lines that do not match."""
     name, content = files.get(ending, ("", ""))
     for number, line in enumerate(content.split("\n"), 1):
         match = pattern.fullmatch(line.strip())
@@ -127,10 +127,10 @@ def _mention_2010(match: re.Match[str], text: str, tokens: list[list[Span]], ide
 
 @reader
 def i2b2_xml_records(names: Iterable[str], tally: Tally) -> Iterator[Record]:
-    """Yield a record for every file of 2012 (events, times, links) or of 2014 (identifiers).
+    """Yield a record for every file of 2012 (events, times, links) or 2014 (identifiers).
 
-    An entity's type is the attribute `type`, such as PROBLEM or PATIENT, and its element, such as
-    EVENT or NAME, stays under `tag`, all other attributes under `attributes`. TLINKs become
+    An entity's type is the attribute `type`, such as PROBLEM or PATIENT. Its element, such as EVENT
+    or NAME, is stored under `tag`, and all other attributes under `attributes`. TLINKs become
     relations. Tags without offsets are counted.
 
     Sources: Sun et al. 2013; Stubbs and Uzuner 2015.
@@ -138,7 +138,7 @@ def i2b2_xml_records(names: Iterable[str], tally: Tally) -> Iterator[Record]:
     Args:
         names: files, folders or zip archives; `-` for stdin.
         tally: counts annotations at their offset, moved and lost, and relations lost.
-            It rejects files that cannot be read, and what is lost, which otherwise is dropped.
+            It rejects files that cannot be read, and lost annotations if `reject` collects.
     """
     for name in set_files(names, ".xml", counts=tally.counts):
         for root in xml_elements(name, _ROOTS, _ROOTS):
@@ -150,7 +150,7 @@ def _record_xml(root: Element, name: str, tally: Tally) -> Record:
     place = f"{source_name(name)}:{root.sourceline}"
     text = root.findtext("TEXT")
     if text is None:
-        raise RecordError(place, "found no <TEXT>, expected the text that is annotated")
+        raise RecordError(place, "found no <TEXT>, expected the annotated text")
     mentions, arcs = [], []
     for tag in chain.from_iterable(tags.iterdescendants() for tags in root.iterfind("TAGS")):
         where = f"{source_name(name)}:{tag.sourceline}"

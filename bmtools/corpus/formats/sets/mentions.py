@@ -1,4 +1,4 @@
-"""Annotated mentions and relations: found in their text, even where their offsets are wrong."""
+"""Annotated mentions and relations, which are found in the text even if offsets are wrong."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ RELATIONS_LOST = "relations lost"
 Span = tuple[int, int]
 _SHORT = 5  # characters
 _FARTHEST_SHIFT = 2  # characters
-# A marker put into the text for its translation, and left in the mention.
+# A marker that was put into the text for its translation and is still in the mention.
 _MARKER = re.compile(r"^\^[\^ ]*_[\w-]+_ ?> *")
 
 
 @dataclass(frozen=True)
 class Mention:
-    """An annotated mention, as a file names it.
+    """An annotated mention in a file.
 
     Args:
-        type: of the entity.
-        spans: its parts, in offsets whose end is exclusive; most have one.
-        text: the mention as the file spells it; None where it does not.
-        id: by which relations name it; empty where it has none.
-        more: further keys of the entity.
-        place: of the annotation, as `file:line`.
+        type: type of the entity.
+        spans: offsets of its parts, ends exclusive; most mentions have one part.
+        text: the mention as spelled in the file; None if the file does not contain it.
+        id: id that relations refer to; empty if it has none.
+        more: other keys of the entity.
+        place: place of the annotation, as `file:line`.
         content: the annotation itself, for `--rejects`.
     """
 
@@ -48,14 +48,14 @@ class Mention:
 
 @dataclass(frozen=True)
 class Arc:
-    """A relation, as a file names it.
+    """A relation in a file.
 
     Args:
-        head: id of the mention it starts from.
-        tail: id of the mention it leads to.
-        type: of the relation.
-        more: further keys of the relation.
-        place: of the relation, as `file:line`.
+        head: id of the mention from which it starts.
+        tail: id of the mention to which it leads.
+        type: type of the relation.
+        more: other keys of the relation.
+        place: place of the relation, as `file:line`.
         content: the relation itself, for `--rejects`.
     """
 
@@ -68,7 +68,7 @@ class Arc:
 
 
 def entities(text: str, mentions: Sequence[Mention], tally: Tally) -> list[JsonObject]:
-    """Make the entities of a text, in order; mentions that it does not contain are lost."""
+    """Make the entities of a text in order; mentions that are not in the text are lost."""
     found: list[JsonObject] = []
     for mention, spans in zip(mentions, locate(text, mentions, tally.counts), strict=True):
         if isinstance(spans, str):
@@ -84,16 +84,16 @@ def entities(text: str, mentions: Sequence[Mention], tally: Tally) -> list[JsonO
 
 def annotated(identity: str, text: str, mentions: Sequence[Mention], arcs: Iterable[Arc],
               tally: Tally, place: str, **more: object) -> Record:
-    """Make the record of a text, with its entities and the relations of these.
+    """Make the record of a text, with its entities and their relations.
 
     Args:
-        identity: of the record.
-        text: of it.
-        mentions: all of the text.
-        arcs: all of the text.
-        tally: counts what is lost.
-        place: of the record.
-        more: further keys.
+        identity: id of the record.
+        text: text of the record.
+        mentions: all mentions of the text.
+        arcs: all relations of the text.
+        tally: counts lost annotations.
+        place: place of the record.
+        more: other keys.
     """
     found = entities(text, mentions, tally)
     return Record(id=identity, text=text, entities=found, relations=relations(arcs, found, tally),
@@ -101,12 +101,12 @@ def annotated(identity: str, text: str, mentions: Sequence[Mention], arcs: Itera
 
 
 def relations(arcs: Iterable[Arc], found: Iterable[JsonObject], tally: Tally) -> list[JsonObject]:
-    """Make the relations of a record; those of absent entities, or of repeated ids, are lost.
+    """Make the relations of a record; relations of missing or ambiguous entity ids are lost.
 
     Args:
-        arcs: as the file names them.
-        found: the record's entities; one without an id is in no relation.
-        tally: counts the others.
+        arcs: relations in the file.
+        found: the record's entities; relations refer only to entities with an id.
+        tally: counts lost relations.
     """
     known, kept = Counter(entity["id"] for entity in found if "id" in entity), []
     for arc in arcs:
@@ -122,18 +122,18 @@ def relations(arcs: Iterable[Arc], found: Iterable[JsonObject], tally: Tally) ->
 
 def locate(text: str, mentions: Sequence[Mention],
            counts: Counter[str]) -> list[tuple[Span, ...] | str]:
-    """Find the spans of mentions, or the reason why one is not in the text.
+    """Find the spans of mentions, or the reason why a mention is not in the text.
 
-    A mention that is not at its offset moves to the nearest occurrence that no other mention has,
-    in its own letters first and then in any case; a short one prefers whole words. Mentions with
-    the same offsets move together. White space at the ends is removed. The parts of a discontinuous
-    one move together, by a character or two. Offsets that all count UTF-16 units or bytes are
+    A mention that is not at its offset moves to the nearest occurrence without another mention,
+    preferably in the same case. A short mention prefers complete words. Mentions with the same
+    offsets move together. White space at the ends is removed. The parts of a discontinuous mention
+    move together, by one or two characters. If all offsets count UTF-16 units or bytes, they are
     converted.
 
     Args:
-        text: of the document.
-        mentions: all of the document.
-        counts: counts those at their offset and those that moved.
+        text: text of the document.
+        mentions: all mentions of the document.
+        counts: counts mentions at their offset and moved mentions.
     """
     found = [_at_offset(text, mention) for mention in mentions]
     if any(isinstance(spans, str) for spans in found) and not text.isascii():
@@ -157,7 +157,7 @@ def locate(text: str, mentions: Sequence[Mention],
 def _in_code_points(
         text: str, mentions: Sequence[Mention], found: list[tuple[Span, ...] | str],
         counts: Counter[str]) -> tuple[Sequence[Mention], list[tuple[Span, ...] | str]]:
-    """Convert offsets to code points if all of a document are right in another unit."""
+    """Convert offsets to code points if all offsets of a document are correct in another unit."""
     for unit, encoding, size in (("UTF-16 units", "utf-16-le", 2), ("bytes", "utf-8", 1)):
         encoded = text.encode(encoding, "ignore")
         converted: list[Mention] = []
@@ -177,10 +177,10 @@ def _in_code_points(
 
 
 def _at_offset(text: str, mention: Mention) -> tuple[Span, ...] | str:
-    """Return the spans without white space at their ends, where they hold the mention."""
+    """Return the spans without white space at their ends, or the reason if the text differs."""
     spans = mention.spans
     if any(not 0 <= start < end <= len(text) for start, end in spans):
-        return (f"found the offsets {spans[0][0]} to {spans[-1][1]}, expected some within the text "
+        return (f"found the offsets {spans[0][0]} to {spans[-1][1]}, expected offsets in the text "
                 f"of {len(text)} characters")
     parts = [text[start:end] for start, end in spans]
     if not all(map(str.strip, parts if mention.text is None else [mention.text, *parts])):
@@ -193,7 +193,7 @@ def _at_offset(text: str, mention: Mention) -> tuple[Span, ...] | str:
 
 
 def _is_same(parts: Sequence[str], mention: str) -> bool:
-    """Compare parts with their mention, which may have other white space: a blank, a line break."""
+    """Compare parts with their mention, which may contain different white space."""
     if len(parts) > 1:
         return "".join("".join(parts).split()) == "".join(mention.split())
     return parts[0] == mention or (len(parts[0]) == len(mention)
@@ -211,24 +211,24 @@ def _moved_parts(text: str, mention: Mention) -> tuple[Span, ...] | str:
 
 def nearest(text: str, mention: str, start: int,
             taken: Collection[tuple[Span, ...]] = ()) -> tuple[Span] | str:
-    """Find the occurrence of a mention nearest to an offset, or say why there is none.
+    """Find the occurrence of a mention nearest to an offset, or the reason why there is none.
 
     Args:
-        text: of the document.
-        mention: its words; in any case where the text does not have them as they are.
+        text: text of the document.
+        mention: words of the mention; case is ignored if there is no exact occurrence.
         start: offset that the mention should have.
-        taken: spans of other mentions, which this one cannot have.
+        taken: spans of other mentions, which this mention cannot have.
     """
     spans = _occurrences(text, mention)
     free = [span for span in spans if (span,) not in taken]
     if free:
         return (min(free, key=lambda span: (_is_scrap(text, *span), abs(span[0] - start))),)
-    why = "every occurrence is annotated already" if spans else "the text does not contain it"
+    why = "every occurrence is already annotated" if spans else "the text does not contain it"
     return f"found the mention {mention!r} at {start}, but {why}"
 
 
 def _occurrences(text: str, mention: str) -> list[Span]:
-    """Find a mention in a text: as it is, else in any case, else without its marker."""
+    """Find a mention in a text: exactly, or in any case, or without its marker."""
     plain = mention.strip()
     for candidate in (plain, _MARKER.sub("", plain)):
         for flags in (re.NOFLAG, re.IGNORECASE):
@@ -240,9 +240,9 @@ def _occurrences(text: str, mention: str) -> list[Span]:
 
 
 def _is_scrap(text: str, start: int, end: int) -> bool:
-    """Return whether a short mention is only a part of a word there, as `Se` is in `Senza`.
+    """Return whether a short mention is only a part of a word, such as `Se` in `Senza`.
 
-    A long one may well be a part: translation glues words, as in `doxorubicinaindotta`.
+    A long mention may be a part of a word, because translation joins words: `doxorubicinaindotta`.
     """
     if end - start >= _SHORT:
         return False
@@ -252,15 +252,15 @@ def _is_scrap(text: str, start: int, end: int) -> bool:
 
 def concept_relations(arcs: Iterable[Arc], entities: Sequence[JsonObject], pairs: MentionPairs,
                       tally: Tally) -> list[JsonObject]:
-    """Make relations of mentions from relations of concepts, which `concepts` keeps.
+    """Make relations between mentions from relations between concepts, and add `concepts`.
 
     Args:
-        arcs: whose head and tail are concepts.
-        entities: with their concepts under `identifier`.
-        pairs: `closest` takes every mention of the concept that has more, with the closest one of
-            the other; `biobit` only where the head comes first, as Buonocore et al. do; `all`
-            takes all.
-        tally: counts relations of concepts that no entity has, or without a pair.
+        arcs: relations whose head and tail are concepts.
+        entities: entities with their concepts under `identifier`.
+        pairs: pairs of mentions. `closest` pairs every mention of the concept with more mentions
+            with the closest mention of the other. `biobit` does this only if the head is first, as
+            in Buonocore et al. `all` makes all pairs.
+        tally: counts relations whose concepts have no entity, and relations without a pair.
     """
     found = []
     for arc in arcs:
@@ -271,7 +271,7 @@ def concept_relations(arcs: Iterable[Arc], entities: Sequence[JsonObject], pairs
         chosen = list(dict.fromkeys(_pairs(heads, tails, pairs)))
         if absent or not chosen:
             why = f"{' and '.join(absent)}, expected concepts of entities" if absent else \
-                f"{arc.head!r} and {arc.tail!r}, of which no two mentions make a pair"
+                f"{arc.head!r} and {arc.tail!r}, whose mentions do not make a pair"
             tally.lose(RELATIONS_LOST, arc.place, f"found a relation of {why} in the text",
                        arc.content)
         found += [{"head": head, "tail": tail, "type": arc.type, **arc.more,
@@ -280,19 +280,19 @@ def concept_relations(arcs: Iterable[Arc], entities: Sequence[JsonObject], pairs
 
 
 def _concepts(entity: JsonObject) -> set[str]:
-    """Return the concepts of an entity; BC5CDR joins several by `|`, which others have inside."""
+    """Return the concepts of an entity; BC5CDR joins concepts by `|`, which others contain."""
     joined = _plain(str(entity.get(IDENTIFIER, "")))
     return {joined, *(part for separator in ",;|" for part in joined.split(separator))}
 
 
 def _plain(concept: str) -> str:
-    """Drop case and blanks: BioBIT's `C|SUB|G |1763|A` is `c|SUB|G|1763|A` of its relations."""
+    """Remove case and spaces: BioBIT's `C|SUB|G |1763|A` is `c|SUB|G|1763|A` in its relations."""
     return "".join(concept.casefold().split())
 
 
 def _pairs(heads: Sequence[JsonObject], tails: Sequence[JsonObject],
            pairs: MentionPairs) -> Iterator[tuple[str, str]]:
-    """Yield the ids of mentions that make pairs; none is a pair with itself."""
+    """Yield the ids of mentions that make pairs; a mention is not paired with itself."""
     if not (heads and tails):
         return
     if pairs == "all":

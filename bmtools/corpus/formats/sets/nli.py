@@ -1,4 +1,4 @@
-"""Natural language inference as JSON Lines: MedNLI, SNLI and MultiNLI."""
+"""Natural language inference in JSON Lines: MedNLI, SNLI and MultiNLI."""
 
 from __future__ import annotations
 

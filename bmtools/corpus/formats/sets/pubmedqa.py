@@ -1,4 +1,4 @@
-"""PubMedQA: questions to abstracts, answered by yes, no or maybe."""
+"""PubMedQA: questions about abstracts, answered with yes, no or maybe."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class _Item(TypedDict, total=False):
 @reader
 def pubmedqa_records(names: Iterable[str], tally: Tally, ids: str | None = None,
                      without_ids: str | None = None) -> Iterator[Record]:
-    """Yield every question with its abstract, the parts one a line, and the decision as `label`.
+    """Yield every question with its abstract, one part per line, and the decision as `label`.
 
-    `meta.sections` gives label, start and end of each part, `meta.long_answer` the conclusion,
-    which is not part of the text. Each file is held in memory. Source: Jin et al. 2019.
+    `meta.sections` contains label, start and end of each part. `meta.long_answer` is the
+    conclusion, which is not part of the text. Each file is kept in memory. Source: Jin et al. 2019.
 
     Args:
         names: JSON files of questions by PMID, compressed or not; `-` for stdin.
-        ids: file of PMIDs that are taken; all if not given.
-        without_ids: file of PMIDs that are left out.
+        ids: file of PMIDs to read; by default all are read.
+        without_ids: file of PMIDs to leave out.
         tally: rejects a question that cannot be read.
 
     Raises:
-        DataError: no file has an id of the lists.
+        DataError: an id of the lists is not in the files.
     """
     wanted = _read_ids(ids) if ids else None
     without = _read_ids(without_ids) if without_ids else set()
@@ -56,8 +56,8 @@ def pubmedqa_records(names: Iterable[str], tally: Tally, ids: str | None = None,
             with tally.rejecting():
                 yield _record(pmid, converted(item, _Item, place), place)
     if missing:
-        raise DataError(f"found {len(missing)} ids in the lists that no file has, such as "
-                        f"{next(iter(missing))!r}; expected those of the same set")
+        raise DataError(f"found {len(missing)} ids in the lists that are not in the files, such "
+                        f"as {next(iter(missing))!r}; use lists of the same set")
 
 
 def _record(pmid: str, item: _Item, place: str) -> Record:
@@ -81,10 +81,10 @@ def _record(pmid: str, item: _Item, place: str) -> Record:
 
 
 def _read_ids(name: str) -> set[str]:
-    """Read a list of ids: the keys of a JSON object, a JSON list, or one a line.
+    """Read a list of ids: the keys of a JSON object, a JSON list, or one id per line.
 
     Raises:
-        DataError: no ids, or damaged JSON.
+        DataError: there are no ids, or the JSON is damaged.
     """
     lines = read_list(name, "ids")
     text = "\n".join(line for _, line in lines)
@@ -94,4 +94,4 @@ def _read_ids(name: str) -> set[str]:
         return set(map(str, parse_json(text)))
     except ValueError as error:
         raise DataError(f"{source_name(name)}: not JSON ({error}), expected ids: keys of an "
-                        "object, a list, or one a line") from error
+                        "object, a list, or one per line") from error

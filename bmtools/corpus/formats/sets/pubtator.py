@@ -1,4 +1,4 @@
-"""PubTator: title, abstract, mentions and relations of concepts, as BioRED and BC5CDR have them."""
+"""PubTator format of BioRED and BC5CDR: title, abstract, mentions and relations of concepts."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class _Document:
 @reader
 def pubtator_records(names: Iterable[str], tally: Tally,
                      pairs: MentionPairs = "closest") -> Iterator[Record]:
-    """Yield a record for every document: the title, a blank and the abstract.
+    """Yield a record for every document: the title, a space and the abstract.
 
-    Offsets count code points of that. A mention's concepts stay under `identifier`, the parts of
-    a composite one (BC5CDR) under `composite`. Relations are between concepts; which mentions
-    stand for them is a matter of `pairs`.
+    Offsets count code points of this text. A mention's concepts are stored under `identifier`, the
+    parts of a composite mention (BC5CDR) under `composite`. Relations are between concepts; `pairs`
+    selects the mentions that represent them.
 
     Sources: Wei et al. 2013; Li et al. 2016; Luo et al. 2022.
 
@@ -53,7 +53,7 @@ def pubtator_records(names: Iterable[str], tally: Tally,
         names: files, compressed or not; `-` for stdin.
         pairs: see `concept_relations`.
         tally: counts annotations at their offset, moved and lost, and relations lost.
-            It rejects lines that cannot be read, and what is lost, which otherwise is dropped.
+            It rejects lines that cannot be read, and lost annotations if `reject` collects.
     """
     for name in names:
         document: _Document | None = None
@@ -90,8 +90,8 @@ def _add(document: _Document | None, line: str, part: re.Match[str] | None, plac
         document.arcs.append(Arc(head, tail, kind, more, place, line))
     else:
         raise RecordError(place, f"found {len(columns)} columns in {line[:40]!r}, expected ID, "
-                                 "START, END, MENTION, TYPE and CONCEPT by tab, or ID, TYPE, "
-                                 "CONCEPT, CONCEPT", line)
+                                 "START, END, MENTION, TYPE and CONCEPT, or ID, TYPE, CONCEPT "
+                                 "and CONCEPT, separated by tabs", line)
 
 
 def _mention(columns: list[str], line: str, place: str, number: int) -> Mention:

@@ -1,4 +1,4 @@
-"""Questions whose answers are found in a text: SQuAD 1.1 and 2.0, and BioASQ in their form."""
+"""Questions with answers in a text: SQuAD 1.1 and 2.0, and BioASQ in the same form."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ MOVED = "answers moved to their nearest occurrence"
 LOST = "answers that the text does not contain left out"
 NO_ANSWER = "texts without an answer"
 MOST_RECORDS = 4
-"""Largest records whose size a file of questions may have: SQuAD 2.0 has 42 megabytes."""
-# Ids of BioASQ's snippets: 56c073fcef6e394741000020_000, 58edf567eda5a57672000011:5.
+"""Maximum size, in maximum records, of a file of questions: SQuAD 2.0 has 42 megabytes."""
+# Ids of BioASQ snippets: 56c073fcef6e394741000020_000, 58edf567eda5a57672000011:5.
 _SNIPPET = re.compile(r"([0-9a-f]{24})[_:]\d+")
 
 
@@ -54,19 +54,19 @@ class _Squad(TypedDict):
 
 @reader
 def squad_records(names: Iterable[str], tally: Tally) -> Iterator[Record]:
-    """Yield every question with its answers, to the text of its paragraph.
+    """Yield every question with its answers and the text of its paragraph.
 
-    An answer that is not at its offset moves to its nearest occurrence, in its own letters first
-    and then in any case; without one it is lost. `answers` is empty where the question cannot be
-    answered, and absent where the file has none. `meta.document` is the title of the article; in
-    BioASQ's form, which has a single one, it is the id of the question, and so is `meta.question`.
-    Each file is held in memory.
+    An answer that is not at its offset moves to its nearest occurrence, preferably in the same
+    case. If there is no occurrence, it is lost. `answers` is empty if the question cannot be
+    answered, and absent if the file contains no answers. `meta.document` is the title of the
+    article. In BioASQ's form, which has a single article, `meta.document` and `meta.question` are
+    the id of the question. Each file is kept in memory.
 
     Args:
         names: JSON files, compressed or not; `-` for stdin.
-        tally: counts answers at their offset, moved and lost, and questions without one.
-            It rejects questions that cannot be read, and answers that are lost unless it is
-            `refuse`: a loss stops no run.
+        tally: counts answers at their offset, moved and lost, and questions without answers.
+            It rejects questions that cannot be read, and lost answers if `reject` collects, because
+            a loss does not stop a run.
     """
     for name in names:
         content = read_json(name, "SQuAD's form, articles with paragraphs and qas", _Squad,
@@ -85,7 +85,7 @@ def squad_records(names: Iterable[str], tally: Tally) -> Iterator[Record]:
 
 def _records(question: _Question, text: str, document: str, tally: Tally,
              place: str) -> Iterator[Record]:
-    """Yield the record of a question, unless it loses all of its answers."""
+    """Yield the record of a question, unless it loses all answers."""
     name = str(question["id"])
     record = Record(id=name, text=text, question=question["question"].strip(), place=place)
     if question.get("is_impossible"):
@@ -109,10 +109,10 @@ def locate_answers(text: str, answers: Iterable[tuple[str, int | None]], tally: 
     """Find answers in their text, each at its offset or at the nearest occurrence.
 
     Args:
-        text: of the record.
-        answers: words and offset each; None where it is not known, for the first occurrence.
-        tally: counts those at their offset, those that moved and those that are lost.
-        place: of the question.
+        text: text of the record.
+        answers: words and offset of each answer; an offset None means the first occurrence.
+        tally: counts answers at their offset, moved answers and lost answers.
+        place: place of the question.
     """
     found: list[JsonObject] = []
     for answer, start in answers:
@@ -133,14 +133,15 @@ def locate_answers(text: str, answers: Iterable[tuple[str, int | None]], tally: 
 
 def squad_parts(records: Iterable[Record], counts: Counter[str] | None = None,
                 reject: Reject = refuse) -> Iterator[str]:
-    """Yield the parts of a JSON file of SQuAD 2.0, which tools for 1.1 read as well.
+    """Yield the parts of a SQuAD 2.0 JSON file, which tools for 1.1 also read.
 
-    Neighbouring records of one document are an article, those with the same text a paragraph. A
-    question with an empty list of answers `is_impossible`; one without the key is not answered.
+    Neighbouring records of a document form an article, and records with the same text a paragraph.
+    A question with an empty list of answers `is_impossible`. A question without the key `answers`
+    is written without answers.
 
     Args:
-        records: with `question` and `answers`, whose `start` is given.
-        counts: counts questions, and those without an answer.
+        records: records with `question` and `answers`, which have `start`.
+        counts: counts questions, and questions without an answer.
         reject: receives records without a question, or whose answers cannot be written.
     """
     counts = Counter() if counts is None else counts

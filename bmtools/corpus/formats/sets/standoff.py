@@ -1,4 +1,4 @@
-"""Stand-off annotation: texts, and tables of mentions and relations by tab, with offsets."""
+"""Stand-off annotation: texts, and tab-separated tables of mentions and relations with offsets."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from bmtools.io.sources import placed_lines, source_name
 from bmtools.records import JsonObject, Record, converted
 
 Annotation = TypeVar("Annotation", Mention, Arc)
-_LIKENESS = 0.8  # of a broken type to a known one
+_LIKENESS = 0.8  # minimum similarity of a damaged type to a known type
 _OFFSET = re.compile(r"-?\d{1,18}")
-# Two texts in one field, as a JSON object leaves them when it is quoted as CSV.
+# Two texts in one field, as in a JSON object that was quoted as CSV.
 _TITLE_ABSTRACT = re.compile(
     r'"(?P<title>.*?)"", ""(?:Astratto|Abstract)"": ""(?P<abstract>.*?)(?:""\}")?', re.DOTALL)
 
@@ -38,21 +38,21 @@ def standoff_records(corpora: Iterable[str], tally: Tally,
                      annotations: Iterable[str]) -> Iterator[Record]:
     """Yield every text of `id|text` files with its annotations as entities.
 
-    An annotation whose mention is not at its offset moves to the nearest occurrence without
-    another annotation, in its own letters first and then in any case; a short one prefers whole
-    words. Without any it is lost, and its document stays. White space at the ends of a mention is
-    removed. A text in two parts, `"title"", ""Abstract"": ""abstract`, becomes title, a space and
-    abstract. Bars at the end of a line are dropped, and so is a document that repeats an earlier
-    one. A tab at the end of a line is dropped, and tabs inside a quoted mention become the commas
-    that BioBIT's BC2GM had there. All annotations are held in memory, the texts one at a time.
+    A mention that is not at its offset moves to the nearest occurrence without another annotation,
+    preferably in the same case. A short mention prefers complete words. If there is no occurrence,
+    the mention is lost, and its document is kept. White space at the ends of a mention is removed.
+
+    A text in two parts, `"title"", ""Abstract"": ""abstract`, becomes title, a space and abstract.
+    Bars and tabs at the end of a line are dropped. Documents that repeat an earlier one are left
+    out. Tabs inside a quoted mention become the commas that BioBIT's BC2GM had there. All
+    annotations are kept in memory, but only one text at a time.
 
     Args:
         corpora: files of texts; `-` for stdin.
-        annotations: files of mentions, by tab: `id start end mention type`, or with `T` or `A`
-            after the id where offsets count from the title or from the abstract.
+        annotations: files of mentions, separated by tabs: `id start end mention type`, or with `T`
+            or `A` after the id if offsets count from the title or the abstract.
         tally: counts matched, moved, lost and repeated annotations.
-            It rejects lines that cannot be read, and annotations without an occurrence, which
-            otherwise are dropped.
+            It rejects lines that cannot be read, and lost annotations if `reject` collects.
     """
     waiting = by_document(annotations, "annotations", partial(_mention, counts=tally.counts), tally)
     seen: dict[str, bytes] = {}
@@ -75,7 +75,7 @@ def standoff_records(corpora: Iterable[str], tally: Tally,
 
 
 def _mention(place: str, line: str, counts: Counter[str]) -> tuple[str, Mention]:
-    """Read a mention, whose id is `A` where its offsets count from the abstract."""
+    """Read a mention, with the id `A` if its offsets count from the abstract."""
     fields = line.split("\t")
     part = fields.pop(1) if len(fields) > 5 and fields[1] in ("T", "A") else "T"
     while len(fields) > 5 and not fields[-1]:
@@ -86,8 +86,8 @@ def _mention(place: str, line: str, counts: Counter[str]) -> tuple[str, Mention]
         counts["mentions with tabs in place of commas mended"] += 1
     if len(fields) != 5:
         raise RecordError(place, f"found {len(fields)} columns in {line[:40]!r}, expected id, "
-                                 "start, end, mention and type by tab, with T or A after the id "
-                                 "or without", line)
+                                 "start, end, mention and type separated by tabs, optionally with "
+                                 "T or A after the id", line)
     document, start, end, mention, kind = fields
     if not kind.strip():
         raise RecordError(place, "found no type in the last column, expected one", line)
@@ -97,7 +97,7 @@ def _mention(place: str, line: str, counts: Counter[str]) -> tuple[str, Mention]
 
 def _entities(text: str, abstract: int, mentions: Iterable[Mention],
               tally: Tally) -> list[JsonObject]:
-    """Make the entities of one text; a place has each type once."""
+    """Make the entities of one text, without repeated spans of the same type."""
     moved = [replace(one, id="", spans=tuple(
         (start + shift, end + shift) for start, end in one.spans))
         for one in mentions for shift in [abstract if one.id == "A" else 0]]
@@ -108,27 +108,27 @@ def _entities(text: str, abstract: int, mentions: Iterable[Mention],
 
 
 def columns_of(place: str, line: str, names: Sequence[str]) -> list[str]:
-    """Split a line by tab.
+    """Split a line at tabs.
 
     Raises:
-        RecordError: it has not as many columns as there are names.
+        RecordError: the numbers of columns and names differ.
     """
     found = line.split("\t")
     if len(found) != len(names):
         raise RecordError(place, f"found {len(found)} columns in {line[:40]!r}, expected "
-                                 f"{len(names)} by tab: {', '.join(names)}", line)
+                                 f"{len(names)} separated by tabs: {', '.join(names)}", line)
     return found
 
 
 def by_document(names: Iterable[str], what: str, read: Callable[[str, str], tuple[str, Annotation]],
                 tally: Tally) -> dict[str, list[Annotation]]:
-    """Read annotations by the id of their document; repeated lines are taken once.
+    """Read annotations by document id, using repeated lines once.
 
     Args:
-        names: files with one a line.
-        what: they are: annotations.
-        read: makes document and annotation of place and line; may raise a `RecordError`.
-        tally: counts repeated lines, and rejects those that cannot be read.
+        names: files with one annotation per line.
+        what: name of the annotations in counts, such as "relations".
+        read: returns document and annotation for a place and a line; may raise a `RecordError`.
+        tally: counts repeated lines, and rejects lines that cannot be read.
     """
     found: dict[str, list[Annotation]] = defaultdict(list)
     seen = set()
@@ -148,7 +148,7 @@ def by_document(names: Iterable[str], what: str, read: Callable[[str, str], tupl
 
 def lose_absent(annotations: Mapping[str, Iterable[Mention | Arc]], documents: Collection[str],
                 what: str, tally: Tally) -> None:
-    """Count annotations of documents that no file of texts contains."""
+    """Count annotations of documents whose text is missing."""
     for document, waiting in annotations.items():
         for one in waiting if document not in documents else ():
             tally.lose(what, one.place, f"found the document {document!r}, which no file of texts "
@@ -162,11 +162,11 @@ def annotated_texts(texts: Iterable[tuple[str, str, JsonObject, str]],
     """Yield a record for every text, with its entities and relations.
 
     Args:
-        texts: id, text, further keys and place of each.
-        mentions: by the ids of texts; those without an id become T1, T2 and so on.
-        arcs: by the ids of texts.
-        relate: makes the relations of a text from its arcs and its entities.
-        tally: counts what is lost, as of texts that are absent.
+        texts: id, text, other keys and place of each text.
+        mentions: mentions by text id; mentions without an id become T1, T2 and so on.
+        arcs: relations by text id.
+        relate: makes the relations of a text from its arcs and entities.
+        tally: counts lost annotations, for example of missing texts.
     """
     seen = set()
     for document, text, more, place in texts:
@@ -180,10 +180,10 @@ def annotated_texts(texts: Iterable[tuple[str, str, JsonObject, str]],
 
 
 def offsets(start: str, end: str, place: str, line: str) -> Span:
-    """Read two offsets.
+    """Parse two offsets.
 
     Raises:
-        RecordError: they are no whole numbers.
+        RecordError: they are not whole numbers.
     """
     if not all(map(_OFFSET.fullmatch, (start.strip(), end.strip()))):
         raise RecordError(place, f"found the offsets {start[:20]!r} and {end[:20]!r}, expected "
@@ -192,7 +192,7 @@ def offsets(start: str, end: str, place: str, line: str) -> Span:
 
 
 def abstract_sections(title: str, abstract: str) -> JsonObject:
-    """Return `meta` with the sections of a title, a blank and an abstract."""
+    """Return `meta` with the sections of a title, a space and an abstract."""
     if not (title and abstract):
         return {}
     return {"meta": {"sections": [
@@ -206,10 +206,10 @@ class _Text(TypedDict):
 
 
 def json_texts(content: str, name: str, tally: Tally) -> Iterator[tuple[str, str, JsonObject, str]]:
-    """Yield id, text, no further keys and place of the texts in BioBIT's JSON.
+    """Yield id, text, an empty dictionary and place of each text in BioBIT's JSON.
 
     Raises:
-        DataError: no JSON, or without a list under `data`; a blank file has no texts.
+        DataError: the file is neither blank nor JSON with a list under `data`.
     """
     found = whole_json(content, name, "an object with 'data'")
     data = found.get("data") if isinstance(found, dict) else [] if found is None else None
@@ -224,12 +224,12 @@ def json_texts(content: str, name: str, tally: Tally) -> Iterator[tuple[str, str
 
 
 def known_type(name: str, known: Sequence[str], counts: Counter[str], place: str, line: str) -> str:
-    """Return the known type of a name that translation may have broken, and count broken ones.
+    """Return the known type for a name that translation may have damaged, and count damaged names.
 
-    `GENE -Y` and `CHEMIC AL` have blanks, `GENE- Livelli di Y` words of the text in between.
+    `GENE -Y` and `CHEMIC AL` contain spaces, `GENE- Livelli di Y` contains words of the text.
 
     Raises:
-        RecordError: there is none.
+        RecordError: no known type is similar.
     """
     from difflib import get_close_matches
 

@@ -1,4 +1,4 @@
-"""UIMA's XMI: a text with annotations of WebAnno's own layers, as E3C is published."""
+"""UIMA's XMI: a text with annotations in custom WebAnno layers, as in E3C."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 _XMI, _LAYERS = "{http://www.omg.org/XMI}", "{http:///webanno/custom.ecore}"
 _SOFA, _ID, _CONCEPT = "{http:///uima/cas.ecore}Sofa", f"{_XMI}id", "entityID"
 _POSITION = ("sofa", "begin", "end", _ID, _CONCEPT)
-_FACTS = {"lang": "docLanguage", "source": "docSource", "licence": "docLicense"}  # of METADATA
+_FACTS = {"lang": "docLanguage", "source": "docSource", "licence": "docLicense"}  # in METADATA
 
 
 @reader
 def xmi_records(names: Iterable[str], tally: Tally) -> Iterator[Record]:
-    """Yield a record for every file, with the annotations of its own layers.
+    """Yield a record for every file, with the annotations of its custom layers.
 
-    The type of an entity is the name of its element, such as CLINENTITY, EVENT or TIMEX3; its
-    features stay under `attributes`, its concept under `identifier`. Links become relations of the
-    link's role. Offsets, which count UTF-16 units, become code points. Tokens, sentences and
-    annotations of no length are left out.
+    The type of an entity is the name of its element, such as CLINENTITY, EVENT or TIMEX3. Its
+    features are stored under `attributes`, its concept under `identifier`. Links become relations
+    whose type is the link's role. Offsets in UTF-16 units become code points. Tokens, sentences and
+    empty annotations are left out.
 
     Sources: OASIS UIMA 1.0; Magnini et al. 2020 (E3C).
 
     Args:
         names: files, folders or zip archives; `-` for stdin.
         tally: counts annotations at their offset and lost, and relations lost.
-            It rejects files that cannot be read, and what is lost, which otherwise is dropped.
+            It rejects files that cannot be read, and lost annotations if `reject` collects.
     """
     for name in set_files(names, ".xml", ".xmi", counts=tally.counts):
         for root in xml_elements(name, ("xmi:XMI",), (f"{_XMI}XMI",)):

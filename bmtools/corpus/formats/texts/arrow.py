@@ -31,22 +31,23 @@ Row = tuple[str, str, JsonObject]
 @reader
 def parquet_records(names: Iterable[str], tally: Tally,
                     columns: str = "id=id,text=text") -> Iterator[Record]:
-    """Yield the rows of Parquet files under the keys that commands agree on.
+    """Yield the rows of Parquet files under the keys of records.
 
-    Columns are taken as `jsonl_records` takes keys. Dates and decimals become text; classes of
+    Columns are used like the keys in `jsonl_records`. Dates and decimals become text. Classes of
     Hugging Face's `ClassLabel` become their names, also in lists. A text that is a list of tokens
-    is joined by blanks, and `ner_tags` become its entities; without a column of the text, `tokens`
-    is taken. Bytes under agreed keys are UTF-8; other columns of bytes, as images, are left out.
+    is joined by spaces, and `ner_tags` become its entities. If the text column is missing, `tokens`
+    is used. Bytes under keys of records are UTF-8. Other columns of bytes, such as images, are left
+    out.
 
     Args:
-        names: files, folders or archives of such; `-` for stdin. In an archive or from stdin, a
-            file is held in memory.
-        columns: those of the source by the agreed keys, see `read_columns`.
-        tally: counts the ids that were given, and columns and numbers that are left out.
+        names: files, or folders or archives of files; `-` for stdin. A file in an archive or from
+            stdin is kept in memory.
+        columns: columns of the source by record key, see `read_columns`.
+        tally: counts the ids that were assigned, and columns and numbers that are left out.
             It rejects a row without text, or with wrong bytes or tags.
 
     Raises:
-        DataError: a damaged file, or one without the column of the text.
+        DataError: a file is damaged, or has no text column.
     """
     require_extra("pyarrow", "import parquet", "parquet")
     by_key = read_columns(columns)
@@ -74,7 +75,7 @@ def _rows(name: str, by_key: Mapping[str, str], tally: Tally) -> Iterator[Row]:
                    or (field.name in taken and not field.type.num_fields)]
         if not {text_key, *LAYOUTS} & {*columns}:
             raise DataError(f"{source}: found no column {text_key!r}, "
-                            f"{suggestion(text_key, columns)}; {setting('columns')} names it")
+                            f"{suggestion(text_key, columns)}; name it with {setting('columns')}")
         tally.counts["columns of bytes left out"] += len(schema) - len(columns)
         classes = _classes(schema)
         for batch in file.iter_batches(_batch_rows(file.metadata), columns=columns):
@@ -88,8 +89,10 @@ def _rows(name: str, by_key: Mapping[str, str], tally: Tally) -> Iterator[Row]:
 
 def _content(row: Mapping[str, object], classes: Mapping[str, list[str]], place: str,
              counts: Counter[str]) -> JsonObject:
-    """Return a row as JSON; NaN and infinite numbers become None, as pandas writes what is absent,
-    and so does the class -1, as the Hugging Face Hub has texts without a label.
+    """Return a row as JSON.
+
+    NaN and infinite numbers become None, because pandas writes missing values in this way. The
+    class -1, which marks texts without a label on the Hugging Face Hub, also becomes None.
 
     Raises:
         RecordError: bytes under an agreed key are not UTF-8.
@@ -116,14 +119,14 @@ def _as_text(value: object) -> str:
 
 
 def _named(value: object, names: Sequence[str]) -> object:
-    """Return the name of a class by its number, or the names of a list of these."""
+    """Return the name of a class by its number, or the names for a list of numbers."""
     if isinstance(value, list):
         return [_named(one, names) for one in value]
     return names[value] if isinstance(value, int) and 0 <= value < len(names) else value
 
 
 def _batch_rows(metadata: FileMetaData) -> int:
-    """Choose a number of rows that takes less memory than a record may."""
+    """Choose a number of rows that needs less memory than the largest allowed record."""
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     row_bytes = max((group.total_byte_size // max(group.num_rows, 1) for group in groups),
                     default=0)
@@ -131,7 +134,7 @@ def _batch_rows(metadata: FileMetaData) -> int:
 
 
 def _has_bytes(kind: DataType) -> bool:
-    """Tell whether a type holds bytes somewhere."""
+    """Return whether a type or one of its fields contains bytes."""
     import pyarrow as pa
 
     types = pa.types
@@ -141,7 +144,7 @@ def _has_bytes(kind: DataType) -> bool:
 
 
 def _classes(schema: Schema) -> dict[str, list[str]]:
-    """Read the names of classes that Hugging Face's metadata has, by column."""
+    """Read the names of classes in Hugging Face's metadata, by column."""
     try:
         described = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
         features = described.get("info", {}).get("features", {})
@@ -152,8 +155,8 @@ def _classes(schema: Schema) -> dict[str, list[str]]:
 
 
 def _class_names(feature: object) -> list[str]:
-    """Return the names of a `ClassLabel`, or of the one in a list; nothing if it is neither."""
-    if isinstance(feature, list):  # as datasets wrote a list of one feature
+    """Return the names of a `ClassLabel`, also of one in a list; empty for other features."""
+    if isinstance(feature, list):  # old form in datasets of a list of one feature
         feature = {"feature": feature[0]} if feature else None
     if not isinstance(feature, dict):
         return []

@@ -1,4 +1,4 @@
-"""JsonObjects that are a file each: HTML pages, PDF, EPUB."""
+"""Documents in separate files: HTML pages, PDF, EPUB."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from bmtools.io.sources import open_bytes, source_name, source_stem
 from bmtools.records import JsonObject, Record
 
 MOST_RECORDS = 8
-"""Largest records whose size a file may have that holds more than text, as images."""
-_WITHIN = re.compile(r"((?:/[^:]*)?(?::\d+)?): ")  # a file: the name of a part of it, a line
+"""Maximum size, in maximum records, of a file with more than text, such as images."""
+_WITHIN = re.compile(r"((?:/[^:]*)?(?::\d+)?): ")  # the name of a part of a file, and a line
 HEAD_BYTES = 4096
 _CHARSET = re.compile(rb"""<(?:meta[^>]{0,200}?charset|\?xml[^>]{0,200}?encoding)\s*=\s*"""
                       rb"""["']?([\w:.-]+)""", re.IGNORECASE)
-# Pages that say so are Windows-1252, as browsers know.
+# Pages that declare these charsets are Windows-1252, as in browsers.
 _AS_BROWSERS = {"iso8859-1": "cp1252", "ascii": "cp1252"}
-_SEVEN_BITS = re.compile("iso-?2022|hz", re.IGNORECASE)  # they look like ASCII, thus like UTF-8
+_SEVEN_BITS = re.compile("iso-?2022|hz", re.IGNORECASE)  # they look like ASCII, and so like UTF-8
 _NO_CHARSETS = {"punycode", "idna", "undefined", "unicode-escape", "raw-unicode-escape", "utf-7"}
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"),
           (codecs.BOM_UTF16_BE, "utf-16"), (b"<\0", "utf-16-le"), (b"\0<", "utf-16-be"))
@@ -32,15 +32,15 @@ _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"),
 def document_records(names: Iterable[str], endings: Iterable[str],
                      read: Callable[[str, Counter[str]], JsonObject | None], tally: Tally,
                      folder: str = "") -> Iterator[Record]:
-    """Yield a record for every file, with the file's name for an id.
+    """Yield a record for every file, with the file's name as id.
 
     Args:
         names: files, folders and archives; see `corpus_files`.
-        endings: of the files that are taken from folders and archives.
-        read: returns the keys of a record but for the id; None where there is none to make, which
-            it has counted.
-        tally: counts what is left out, by reason, and rejects a file that cannot be read.
-        folder: that the names were found in, if they are from one.
+        endings: endings of the files to read from folders and archives.
+        read: returns the keys of a record except for the id; if it cannot make a record, it counts
+            the reason and returns None.
+        tally: counts omissions by reason, and rejects a file that cannot be read.
+        folder: folder that contains the names, if any.
     """
     for name in names:
         for file in corpus_files(name, *endings, counts=tally.counts, folder=folder):
@@ -54,7 +54,7 @@ def document_records(names: Iterable[str], endings: Iterable[str],
 
 
 def file_id(file: str, name: str) -> str:
-    """Name a file by its path in the folder or archive that was given, without its endings."""
+    """Return a file's path in the given folder or archive, without endings."""
     if file == name:
         return source_stem(file)
     path, outer = Path(source_name(file)), Path(source_name(name))
@@ -65,7 +65,7 @@ def file_id(file: str, name: str) -> str:
 
 
 def file_error(file: str, error: DataError) -> RecordError:
-    """Make the fault of a file that of a record, which `reject` can take."""
+    """Convert a file's error to a record's error, for `reject`."""
     told = str(error).removeprefix(source_name(file))
     within = _WITHIN.match(told)
     place = source_name(file) + (within[1] if within else "")
@@ -73,21 +73,21 @@ def file_error(file: str, error: DataError) -> RecordError:
 
 
 def whole_file(name: str, records: int = 1) -> bytes:
-    """Read a file whole.
+    """Read a complete file.
 
     Args:
-        name: of the file; `-` for stdin.
-        records: largest records whose size it may have.
+        name: name of the file; `-` for stdin.
+        records: maximum size of the file, in maximum records.
 
     Raises:
-        DataError: it is larger.
+        DataError: the file is larger.
     """
     with open_bytes(name) as stream:
         return limited_bytes(stream, source_name(name), records=records)
 
 
 def decoded(content: bytes, charset: str | None, counts: Counter[str]) -> str:
-    """Decode a page: as UTF-8 if it is that, as many are that claim to be Latin-1."""
+    """Decode a page: valid UTF-8 as UTF-8, even if the page declares Latin-1, as many do."""
     mark = next((name for mark, name in _MARKS if content.startswith(mark)), None)
     named = _CHARSET.search(content, 0, HEAD_BYTES)
     claimed = list(filter(None, (charset, named and named[1].decode("ascii", "ignore"))))
@@ -104,7 +104,7 @@ def decoded(content: bytes, charset: str | None, counts: Counter[str]) -> str:
 
 
 def joined(parts: Iterable[tuple[str, str]]) -> tuple[str, list[JsonObject]]:
-    """Join texts by line breaks, and give their labels and offsets, for `meta.sections`."""
+    """Join texts by line breaks; return them with their labels and offsets for `meta.sections`."""
     sections, texts, end = list[JsonObject](), list[str](), -1
     for label, text in parts:
         start, end = end + 1, end + 1 + len(text)
@@ -114,5 +114,5 @@ def joined(parts: Iterable[tuple[str, str]]) -> tuple[str, list[JsonObject]]:
 
 
 def filled(**keys: object) -> JsonObject:
-    """Make a document of the keys that have a value."""
+    """Return a document with the keys that have a value."""
     return {key: value for key, value in keys.items() if value}

@@ -51,16 +51,16 @@ _YEAR = re.compile(r"\d{4}")
 
 @reader
 def epub_records(names: Iterable[str], tally: Tally, folder: str = "") -> Iterator[Record]:
-    """Yield a record for every book, with its text in paragraphs, one a line.
+    """Yield a record for every book, with one paragraph per line.
 
-    `meta.sections` has the files of the book with their offsets, by their first headings. Tables
-    of contents (`nav`) are left out, as are files that the order of reading lacks.
+    `meta.sections` lists the files of the book with their offsets and first headings. Tables
+    of contents (`nav`) and files that are not in the reading order are left out.
 
     Args:
-        names: EPUB files, folders or archives of such; `-` for stdin.
-        tally: counts files of a book that are left out.
+        names: EPUB files, or folders or archives of EPUB files; `-` for stdin.
+        tally: counts the files of a book that are left out.
             It rejects a book that is damaged or encrypted, or has no text.
-        folder: that the names were found in, if they are from one.
+        folder: folder that contains the names, if any.
     """
     return document_records(names, (".epub",), _read_epub, tally, folder)
 
@@ -69,7 +69,7 @@ def _read_epub(name: str, counts: Counter[str]) -> JsonObject:
     """Read a book.
 
     Raises:
-        DataError: see `epub_records`, or its text is larger than a record may be.
+        DataError: see `epub_records`, or the text is larger than a record may be.
     """
     place, content = source_name(name), whole_file(name, MOST_RECORDS)
     with naming_damage(place), zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -92,11 +92,11 @@ class _Book:
     """Files of a book.
 
     Args:
-        archive: open for reading.
-        place: of the book in messages.
+        archive: archive, open for reading.
+        place: place of the book, in messages.
 
     Attributes:
-        package: the document that describes the book.
+        package: document that describes the book.
     """
 
     def __init__(self, archive: zipfile.ZipFile, place: str) -> None:
@@ -110,17 +110,17 @@ class _Book:
         self._package_folder = posixpath.dirname(path)
 
     def parts(self, counts: Counter[str]) -> Iterator[tuple[str, str]]:
-        """Yield titles and texts of the spine in its order."""
+        """Yield titles and texts in the order of the spine."""
         scrambled = {unquote(one.get("URI", "")) for one in self._xml(_ENCRYPTION).iter(
             "{*}CipherReference") if not one.get("URI", "").lower().endswith(_FONTS)} \
-            if _ENCRYPTION in self._names else set()  # fonts may be, in books that can be read
+            if _ENCRYPTION in self._names else set()  # readable books may have encrypted fonts
         items = {item.get("id"): item for item in self.package.iterfind("{*}manifest/{*}item")}
         for reference in self.package.iterfind("{*}spine/{*}itemref"):
             item = items.get(reference.get("idref"))
             path = "" if item is None else posixpath.normpath(posixpath.join(
                 self._package_folder, unquote(item.get("href", "").partition("#")[0])))
             if path in scrambled:
-                raise DataError(f"{self._place}: found an encrypted book, expected one without "
+                raise DataError(f"{self._place}: found an encrypted book; use a copy without "
                                 "digital rights management")
             if item is None or path not in self._names:
                 counts["files that a book names and lacks"] += 1
@@ -134,12 +134,12 @@ class _Book:
                     encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)))
 
     def _xml(self, path: str) -> Element:
-        """Parse an XML file, in which entities stay what they are, and nothing is fetched."""
+        """Parse an XML file without resolving entities or downloading files."""
         return self._parsed(path, self._content(path), etree.XMLParser(
             resolve_entities=False, no_network=True, huge_tree=False))
 
     def _content(self, path: str) -> bytes:
-        """Unpack a file; all of a book together may be no larger than a record."""
+        """Decompress a file; all files of a book together must not be larger than a record."""
         if path not in self._names:
             raise DataError(f"{self._place}: found no {path or 'package document'}, expected an "
                             "EPUB")
@@ -160,7 +160,7 @@ class _Book:
 
 
 def _without_cdata(page: str) -> str:
-    """Escape the text of CDATA sections, which parsers of HTML leave out."""
+    """Escape the text of CDATA sections, which HTML parsers leave out."""
     before, *sections = page.split("<![CDATA[")
     parts = [section.partition("]]>") for section in sections]
     return before + "".join(escape(text, quote=False) + rest if end else f"<![CDATA[{text}"
@@ -168,7 +168,7 @@ def _without_cdata(page: str) -> str:
 
 
 def _part(root: Element) -> tuple[str, str]:
-    """Take the title and the paragraphs of a page."""
+    """Return the title and the paragraphs of a page."""
     raise_exponents(root)
     blocks: list[list[str]] = [[]]
     title = ""

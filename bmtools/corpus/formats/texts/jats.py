@@ -1,5 +1,4 @@
-"""JATS, the XML of PMC and of publishers: articles as records, blocks in the order of the article.
-"""
+"""JATS, the XML of PMC and publishers: articles as records, with blocks in article order."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ _LICENCE_REF = "{http://www.niso.org/schemas/ali/1.0/}license_ref"
 _YEAR = re.compile(r"\d{4}")
 _MONTH = re.compile(r"0?[1-9]|1[0-2]")
 _MATH = "{http://www.w3.org/1998/Math/MathML}"
-# Classes of what is left out, by element; `Classes` adds what depends on the parent.
+# Classes of omitted text by element; `Classes` adds classes that depend on the parent.
 _CLASSES = {
     **dict.fromkeys(("ref-list", "ref", "citation", "mixed-citation", "element-citation",
                      "nlm-citation"), "references"),
@@ -74,7 +73,7 @@ BLOCKS = frozenset((
     "question", "question-wrap", "answer", "explanation"))
 MOVES = frozenset((*_FLOATS, "boxed-text"))
 
-BREAK = "\n\n"  # between blocks, so that no sentence runs from a heading into its paragraph
+BREAK = "\n\n"  # between blocks, so that a heading and its paragraph are separate sentences
 
 
 @reader
@@ -82,17 +81,17 @@ def jats_records(names: Iterable[str], tally: Tally,
                  config: JatsConfig | None = None) -> Iterator[Record]:
     """Yield a record for every article with an abstract or a body.
 
-    Headings, paragraphs, items of lists come in the order of the article, a blank line between
-    them; an exponent behind a number has characters of its own (`10⁶`). `meta.sections` lists
-    the sections with titles: label, depth, labels from the highest level down, offsets without the
-    heading.
+    Headings, paragraphs and list items are in the order of the article, separated by a blank line.
+    An exponent after a number is written in superscript characters (`10⁶`). `meta.sections` lists
+    the sections with titles: label, depth, labels from the highest level down, and offsets without
+    the heading.
 
     Source: JATS 1.0 to 1.3 (NISO Z39.96) and NLM's DTD 2.3.
 
     Args:
         names: files, folders, zip or tar archives; `-` for stdin.
-        config: what becomes of an article.
-        tally: counts omissions, by reason.
+        config: parts of articles to include.
+        tally: counts omissions by reason.
     """
     classes = Classes(config or JatsConfig())
     for source in names:
@@ -108,7 +107,7 @@ def jats_records(names: Iterable[str], tally: Tally,
 
 
 def _drop_namespace(article: Element) -> None:
-    """Name elements of JATS as it does where a file, as of OAI, declares its namespace."""
+    """Remove the namespace from element names, which OAI files declare."""
     namespace = str(article.tag).rpartition("article")[0]
     for element in article.iter(f"{namespace}*") if namespace else ():
         element.tag = str(element.tag).removeprefix(namespace)
@@ -116,7 +115,7 @@ def _drop_namespace(article: Element) -> None:
 
 def jats_account(records: Iterable[Record], name: str, counts: Counter[str],
                  config: JatsConfig) -> Iterator[Record]:
-    """Yield the records of a source, and prove that they hold its text; see `accounted`."""
+    """Yield the records of a source, and check that they contain its text; see `accounted`."""
     account = JatsAccount(config)
     pieces = (piece for file in corpus_files(name, *ENDINGS, counts=Counter())
               for piece in account.pieces(file))
@@ -127,9 +126,9 @@ def _article(element: Element, name: str, classes: Classes) -> Record | None:
     """Make the record of an article; None if it has no text.
 
     Args:
-        element: of it.
-        name: of its file.
-        classes: of what is left out.
+        element: element of the article.
+        name: name of its file.
+        classes: classes of omitted elements.
     """
     front = _child(element, "front")
     meta = _child(front, "article-meta")
@@ -137,7 +136,7 @@ def _article(element: Element, name: str, classes: Classes) -> Record | None:
     text = Text(classes)
     for one in element.iterchildren("front", "front-stub"):
         for group in one.iter("title-group", "abstract"):
-            if group is not titles:  # damaged files may have two
+            if group is not titles:  # damaged files may contain two
                 text.add(group)
     text.end_line()
     for part in element:
@@ -187,7 +186,7 @@ def _licence(meta: Element) -> str:
         addresses += [licence.get(_HREF, ""), *_found(licence, f".//{_LICENCE_REF}"),
                       *(link.get(_HREF, "") for link in licence.iter("ext-link", "uri"))]
         texts += [plain(licence), licence.get("license-type", "")]
-    # In NLM's DTD 2.3, the licence may stand with the copyright.
+    # In NLM's DTD 2.3, the copyright statement may contain the licence.
     texts += map(plain, meta.iter("copyright-statement"))
     return licence_name(*addresses, *texts)
 
@@ -205,7 +204,7 @@ def _found(element: Element, path: str) -> list[str]:
 
 @dataclass
 class Section:
-    """A section and its offsets in the text, without the heading."""
+    """A section and its offsets in the text without the heading."""
 
     label: str
     path: list[str]
@@ -222,19 +221,19 @@ class Section:
 
 @dataclass
 class Text:
-    """Lines of an article as they come, and its sections."""
+    """Lines of an article in order, and its sections."""
 
     classes: Classes
     lines: list[str] = field(default_factory=list)
     sections: list[Section] = field(default_factory=list)
-    size: int = 0  # characters of the lines and of the breaks behind them
+    size: int = 0  # characters of the lines and of the breaks after them
     _line: list[str] = field(default_factory=list)
     _labels: list[str] = field(default_factory=list)
-    _paragraphs: int = 0  # around the element that is being read
+    _paragraphs: int = 0  # number of paragraphs around the current element
     _moved: list[Element] = field(default_factory=list)
 
     def add(self, element: Element) -> None:
-        """Add an element with all that is in it, and not what follows it."""
+        """Add an element with its content, but without its tail."""
         tag = element.tag
         if tag not in BLOCKS:
             if tag == "break" or _is_raised_citation(element):
@@ -256,7 +255,7 @@ class Text:
                     self.add(inner)
 
     def add_content(self, element: Element) -> None:
-        """Add what is in an element."""
+        """Add the content of an element."""
         tag = element.tag
         if text := element.text:
             self._line.append(text)
@@ -290,7 +289,7 @@ class Text:
             section.end = max(self.size - len(BREAK), section.start)
 
     def end_line(self) -> None:
-        """Let what comes begin another line."""
+        """End the current line."""
         line = single_spaced("".join(self._line))
         self._line.clear()
         if line:
@@ -299,17 +298,17 @@ class Text:
 
 
 def _is_raised_citation(element: Element) -> bool:
-    """Tell whether a citation begins here that is told from the word before by its height only."""
+    """Return whether an element is a superscript citation, which needs a space before it."""
     if element.tag == "xref" and element.get("ref-type") == "bibr":
         return not (element.text or "").strip() and element.find("sup") is not None
     return element.tag == "sup" and element.find("xref[@ref-type='bibr']") is not None
 
 
 class Classes(dict[tuple[str, str, str | None], str]):
-    """Classes of elements that are left out, empty for others, by parent, tag and `ref-type`.
+    """Classes of omitted elements by parent, tag and `ref-type`; empty for other elements.
 
     Args:
-        config: what is taken.
+        config: parts of articles to include.
     """
 
     def __init__(self, config: JatsConfig) -> None:
@@ -347,7 +346,7 @@ class JatsAccount(XmlAccount):
     """Account of articles.
 
     Args:
-        config: what their reader takes.
+        config: parts that the reader includes.
     """
 
     units, moved, textless = ("article",), MOVES, TEXTLESS
@@ -356,7 +355,7 @@ class JatsAccount(XmlAccount):
         self._classes = Classes(config)
 
     def left_out(self, path: Path, attributes: Attributes) -> str:
-        """Name the class of an element; see `Classes.of`."""
+        """Return the class of an element; see `Classes.of`."""
         return self._classes.of(path, attributes)
 
     def added(self, path: Path, attributes: Attributes) -> str:

@@ -1,4 +1,4 @@
-"""JSON Lines made elsewhere: of any type, or texts under other keys."""
+"""JSON Lines made by other programs: objects of any type, or texts under other keys."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from bmtools.records import JsonObject, Record, RecordFields, converted, readabl
 
 Shape = TypeVar("Shape")
 _KNOWN = frozenset(RecordFields.__annotations__)
-# First line of a file that is one object, or a list of them.
+# First line of a file that is one object or a list of objects.
 _WHOLE = re.compile(r"\s*([{\[]\s*$|\[\s*\{)")
 LAYOUTS = ("tokens", "passages", "correct_answers")
-"""Keys of objects whose text is in tokens, in passages as BigBIO has them, or in choices."""
+"""Keys of objects whose text is in tokens, in BigBIO's passages, or in choices."""
 _TAGS = ("ner_tags", "pos_tags", "tags")
 _ANSWER = "answer_"
 _Text = str | list[str]
@@ -60,15 +60,15 @@ class _Document(TypedDict, total=False):
 
 def json_objects(names: Iterable[str], shape: type[Shape],
                  reject: Reject) -> Iterator[tuple[str, str, Shape]]:
-    """Yield the objects of JSON Lines, each after the id `STEM:LINE` and its place.
+    """Yield the objects of JSON Lines, each with the id `STEM:LINE` and its place.
 
-    A file may also be one object, or a list of objects, over several lines; then the number is
-    that of the object.
+    A file may also be one object or a list of objects on several lines. Then the number is the
+    number of the object.
 
     Args:
         names: files, compressed or not; `-` for stdin.
         shape: type of an object.
-        reject: receives lines that are no object, or one of another type.
+        reject: receives lines that are not an object of this type.
     """
     decode = msgspec.json.Decoder(shape).decode
     for name in names:
@@ -109,20 +109,22 @@ def _fault(line: str, error: Exception) -> str:
 @reader
 def jsonl_records(names: Iterable[str], tally: Tally,
                   columns: str = "id=id,text=text") -> Iterator[Record]:
-    """Yield the objects of foreign JSON Lines under the keys that commands agree on.
+    """Yield the objects of other programs' JSON Lines under the keys of records.
 
     Whole numbers in `id` and `label` become text, a missing id becomes `STEM:LINE`, nulls under
-    agreed keys are left out, and every other key passes through. A value under an agreed key that
-    another key replaces moves to `other_KEY`. Without the key of the text, three layouts are read:
-    `tokens`, joined by blanks, whose `ner_tags`, `pos_tags` or `tags` become entities; BigBIO's
-    `passages`, `entities` and `relations`; and a question with choices, whose `correct_answers`
-    become `labels` and their number the `label`.
+    keys of records are left out, and every other key is kept. If another key replaces the value of
+    a record key, the old value moves to `other_KEY`. If the text key is missing, three layouts are
+    read:
+
+    - `tokens`, joined by spaces, whose `ner_tags`, `pos_tags` or `tags` become entities
+    - BigBIO's `passages`, `entities` and `relations`
+    - a question with choices, whose `correct_answers` become `labels`, and their number the `label`
 
     Args:
-        names: files of JSON objects, one a line; `-` for stdin.
-        columns: keys of the source by the agreed keys, see `read_columns`.
-        tally: counts the ids that were given.
-            It rejects a line that is no object, or one without text.
+        names: files of JSON objects, one per line; `-` for stdin.
+        columns: keys of the source by record key, see `read_columns`.
+        tally: counts the ids that were assigned.
+            It rejects a line that is not an object or has no text.
     """
     return agreed_records(json_objects(names, JsonObject, tally.reject), read_columns(columns),
                           tally)
@@ -130,7 +132,7 @@ def jsonl_records(names: Iterable[str], tally: Tally,
 
 def agreed_records(objects: Iterable[tuple[str, str, JsonObject]], columns: Mapping[str, str],
                    tally: Tally) -> Iterator[Record]:
-    """Yield objects as `jsonl_records` does, each given after an own id and its place."""
+    """Yield records as in `jsonl_records`, from triples of a default id, a place and an object."""
     names = {"id": "id", "text": "text", **columns}
     for own_id, place, content in objects:
         with tally.rejecting():
@@ -143,7 +145,7 @@ def agreed_records(objects: Iterable[tuple[str, str, JsonObject]], columns: Mapp
 
 
 def _with_agreed_keys(record: Record, names: Mapping[str, str]) -> Record:
-    """Put the named keys first, as they are agreed; the rest follows in its order."""
+    """Rename the named keys to keys of records and put them first; other keys keep their order."""
     agreed: JsonObject = {}
     for key, name in names.items():
         agreed[key] = record.get(name)
@@ -152,7 +154,7 @@ def _with_agreed_keys(record: Record, names: Mapping[str, str]) -> Record:
             found = repr(record[name])[:40] if name in record else "no such key"
             raise RecordError(record.place, f"key '{name}': found {found}, expected "
                               f"{'text' if key == 'text' else f'the {key}'}; "
-                              f"{setting('columns')} names its key", record)
+                              f"name its key with {setting('columns')}", record)
     if "document" in agreed:
         agreed["meta"] = {"document": str(agreed.pop("document"))}
     for key, value in record.items():
@@ -178,7 +180,7 @@ def _with_text(content: JsonObject, text_key: str, place: str, tally: Tally) -> 
         name.removeprefix(_ANSWER): value for name, value in content.items()
         if name.startswith(_ANSWER)}
     if not isinstance(choices, dict) or not isinstance(content[key], list):
-        raise RecordError(place, "found correct_answers without a list, or without answers by "
+        raise RecordError(place, "found correct_answers that is not a list, or no answers by "
                                  "letter, expected both", content)
     others = {name: value for name, value in content.items()
               if name not in ("question", "answers", key) and not name.startswith(_ANSWER)}
@@ -190,7 +192,7 @@ def _with_text(content: JsonObject, text_key: str, place: str, tally: Tally) -> 
 
 def _joined(content: JsonObject, source_key: str, text_key: str, place: str,
             counts: Counter[str]) -> JsonObject:
-    """Join tokens by blanks, and make entities of their tags, if there are any.
+    """Join tokens by spaces, and make entities from their tags, if there are any.
 
     Raises:
         RecordError: a token is not text, or the tags do not fit.

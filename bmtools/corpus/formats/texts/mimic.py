@@ -21,7 +21,7 @@ _NAMES = {"DS": "Discharge summary", "AD": "Discharge summary addendum", "RR": "
 
 
 class _Release(NamedTuple):
-    """Columns of a release, by what they hold, in lower case."""
+    """Columns of a release by their meaning, in lower case."""
 
     source: str
     id: str
@@ -44,20 +44,21 @@ _RELEASES = (
 @reader
 def mimic_records(names: Iterable[str], tally: Tally, kinds: str = "",
                   marks: str | None = None) -> Iterator[Record]:
-    """Yield a record for every note, as it is in the file, with LF at the ends of lines.
+    """Yield a record for every note, unchanged except for LF as line end.
 
-    `meta` has kind, patient, admission and date, as far as they are given. Notes that their
-    authors called an error (ISERROR 1) are left out.
+    `meta` contains kind, patient, admission and date, if the file has them. Notes that their
+    authors marked as errors (ISERROR 1) are left out.
 
     Args:
         names: CSV files, compressed or not; `-` for stdin.
-        kinds: that are taken, by CATEGORY or note type, in any case, between commas; all if empty.
-        marks: replaces the marks of de-identification, `[**...**]` and `___`; None keeps them.
-        tally: counts what is left out, by reason.
+        kinds: kinds to read, as CATEGORY or note type, in any case, separated by commas; empty for
+            all.
+        marks: replacement for de-identification marks, `[**...**]` and `___`; None to keep them.
+        tally: counts omissions by reason.
             It rejects a note with too few or too many columns, or without id or text.
 
     Raises:
-        DataError: a file without the columns of either release, or a quote that does not end.
+        DataError: a file does not have the columns of a release, or a quote does not end.
     """
     counts = tally.counts
     wanted = {kind.strip().lower() for kind in kinds.split(",") if kind.strip()}
@@ -81,7 +82,7 @@ def mimic_records(names: Iterable[str], tally: Tally, kinds: str = "",
 
 
 def _notes(name: str, reject: Reject) -> Iterator[tuple[_Release, str, dict[str, str]]]:
-    """Yield the rows of a file by the names of their columns, in lower case."""
+    """Yield the rows of a file by column name, in lower case."""
     header: Sequence[str] = ()
     release = None
     for place, row in table_rows(name, _TABLE):
@@ -96,7 +97,7 @@ def _notes(name: str, reject: Reject) -> Iterator[tuple[_Release, str, dict[str,
                     "MIMIC-IV-Note")
         elif len(row) != len(header):
             reject(RecordError(place, f"found {len(row)} columns, expected {len(header)} as in the "
-                                      "first line; a quote may be missing or too many", row))
+                                      "first line; check it for a missing or extra quote", row))
         else:
             yield release, place, {key: value if key == "text" else value.strip()
                                    for key, value in zip(header, row, strict=True)}
@@ -112,8 +113,8 @@ def _record(release: _Release, note: dict[str, str], kind: str, marks: str | Non
 
 
 def replace_marks(text: str, replacement: str) -> str:
-    """Replace the marks of de-identification, in time that grows with the text."""
+    """Replace de-identification marks, in time proportional to the text."""
     end = text.rfind("**]")
-    marked = text[:end + 3] if end >= 0 else ""  # no mark begins after the last end of one
+    marked = text[:end + 3] if end >= 0 else ""  # marks do not begin after the last mark's end
     return _MARK.sub(lambda _: replacement, marked) \
         + _BLANK.sub(lambda _: replacement, text[len(marked):])

@@ -1,4 +1,4 @@
-"""Text of PDF files, page by page, by pypdf: words and paragraphs, without heads and feet."""
+"""Text of PDF files, read page by page with pypdf: paragraphs without running heads and feet."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from bmtools.text.languages import two_letters
 if TYPE_CHECKING:
     from pypdf import PageObject, PdfReader
 
-_EDGE = 6  # lines at the top and at the bottom of a page that may be heads and feet
-_MARGIN = 0.15  # of the height of a page, at its top and bottom, where heads and feet are
-_GAP = 1.5  # of the usual distance of lines, between heads or feet and the text
-_FULL = 0.75  # of the usual length: a shorter line ends a paragraph
+_EDGE = 6  # lines at the top and bottom of a page that may be heads and feet
+_MARGIN = 0.15  # part of a page's height at top and bottom that may contain heads and feet
+_GAP = 1.5  # minimum gap between text and heads or feet, in usual line distances
+_FULL = 0.75  # part of the usual line length; a shorter line ends a paragraph
 _PLAIN = {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xFB05: "st",
           0xFB06: "st", **dict.fromkeys((*range(9), *range(11, 32), 127))}
 _HYPHENS = "-\u2010\u00ad"
@@ -45,7 +45,7 @@ _LETTER = re.compile(r"[^\W\d_]")
 _SPLIT = re.compile(rf"([^\W\d_]+)[{_HYPHENS}]$")
 _START = re.compile(r"[^\W\d_]+")
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
-# Words that PubMed writes with a hyphen; their parts are almost never parts of a divided word.
+# Words that PubMed writes with a hyphen. Their parts are almost never parts of a divided word.
 _COMPOUND = re.compile(
     "(age|alpha|angiotensin|beta|calcium|cost|dose|double|drug|first|follow|gamma|half|insulin|long"
     "|mild|non|once|one|open|parallel|patient|placebo|quality|rate|risk|second|self|single|steady"
@@ -58,23 +58,23 @@ _COMPOUND = re.compile(
 _ITEM = re.compile(r"[•◦▪‣\u2013\u2014*·]\s|\(?[a-z]\)\s|\(?\d{1,3}(?:\.\d+)*[.)]\s|\[\d+\]\s")
 _ENDS = ".!?:;…"
 _MOST_STREAM_BYTES = 32_000_000
-_MOST_FORMS = 5000  # of a page
-_SOURCES = (".doc", ".docx", ".tex", ".dvi", ".indd", ".pdf", ".qxd")  # titles by programs
+_MOST_FORMS = 5000  # forms on a page
+_SOURCES = (".doc", ".docx", ".tex", ".dvi", ".indd", ".pdf", ".qxd")  # titles set by programs
 _MAGIC, _MAGIC_WITHIN = b"%PDF-", 1024  # bytes
 
 
 @reader
 def pdf_records(names: Iterable[str], tally: Tally, folder: str = "") -> Iterator[Record]:
-    """Yield a record for every PDF, with its text in paragraphs, one a line.
+    """Yield a record for every PDF, with one paragraph per line.
 
-    Columns come in the order in which the file has them. `meta.sections` has the offsets of
-    pages: a paragraph belongs to the page that it begins on. See `paragraphs` for what is mended.
+    Columns are in the order of the file. `meta.sections` contains the offsets of pages: a paragraph
+    belongs to the page on which it begins. `paragraphs` lists the corrections.
 
     Args:
-        names: PDF files, folders or archives of such, compressed or not; `-` for stdin.
+        names: PDF files, or folders or archives of PDF files, compressed or not; `-` for stdin.
         tally: counts lines that are left out, and hyphens that are removed.
-            It rejects a file that is damaged, encrypted, or has no text but images.
-        folder: that the names were found in, if they are from one.
+            It rejects a file that is damaged or encrypted, or has only images.
+        folder: folder that contains the names, if any.
     """
     require_extra("pypdf", "import pdf", "documents")
     return document_records(names, (".pdf",), _read_pdf, tally, folder)
@@ -94,19 +94,19 @@ def _read_pdf(name: str, counts: Counter[str]) -> JsonObject:
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)
     limits: JsonObject = dict.fromkeys((f"{one}_maximum_output_length" for one in (
         "array_based_stream", "lzw", "run_length", "zlib", "brotli")), _MOST_STREAM_BYTES)
-    with reading(place, "this PDF cannot be read", "print it to a new one, or copy or download it "
+    with reading(place, "this PDF cannot be read", "print it to a new PDF, or copy or download it "
                  "again", DataError), \
             apply_configuration(xform_maximum_invocations_per_extraction=_MOST_FORMS, **limits):
         reader = PdfReader(io.BytesIO(content))
         if reader.is_encrypted and not reader.decrypt(""):
             raise DataError(f"{place}: found an encrypted PDF, expected one that opens without a "
-                            "password; qpdf --password=... --decrypt removes it")
+                            "password; remove it with qpdf --password=... --decrypt")
         pages = _read_pages(reader, place)
         about = _about(reader)
     found = paragraphs(pages, counts)
     if not found:
         raise DataError(f"{place}: found no text in {len(pages)} pages, which may be images; "
-                        "ocrmypdf recognises text in them")
+                        "use ocrmypdf to recognise their text")
     text, sections = joined((f"page {page}", "\n".join(text for _, text in own))
                             for page, own in groupby(found, itemgetter(0)))
     meta = filled(pages=len(pages), sections=sections, year=about.pop("year", 0))
@@ -119,7 +119,7 @@ def _read_pages(reader: PdfReader, place: str) -> list[Page]:
         lines, heights = _lines(page)
         size += sum(map(len, lines))
         check_record_size(size, place)
-        bottom = height = math.nan  # without them it has no margins
+        bottom = height = math.nan  # without them, the page has no margins
         with suppress(ValueError):
             bottom, height = float(page.cropbox.bottom), float(page.cropbox.height) or math.nan
         found.append((lines, heights, bottom, height))
@@ -131,7 +131,7 @@ def _read_pages(reader: PdfReader, place: str) -> list[Page]:
 
 
 def _lines(page: PageObject) -> tuple[list[str], list[float]]:
-    """Read the lines of a page, and the heights of their baselines, NaN for blank lines."""
+    """Read the lines of a page and the heights of their baselines, NaN for blank lines."""
     lines, heights = [""], [math.nan]
 
     def visit(text: str, outer: Sequence[float], matrix: Sequence[float], *_: object) -> None:
@@ -149,12 +149,12 @@ def _lines(page: PageObject) -> tuple[list[str], list[float]]:
 
 
 def _marginal(lines: Sequence[str], heights: Sequence[float], gap: float) -> int:
-    """Count the lines from the first one that are in a margin, up to a gap before the text.
+    """Count the first lines that are in a margin and separated from the text by a gap.
 
     Args:
-        lines: of a page, from its top or bottom.
-        heights: of the lines, from 0 at the bottom of the page to 1.
-        gap: least distance of a head or foot to the text, in the same unit.
+        lines: lines of a page, from its top or bottom.
+        heights: heights of the lines, from 0 at the bottom of the page to 1.
+        gap: minimum distance between a head or foot and the text, in the same unit.
     """
     own = [(line, y) for line, y in zip(lines, heights, strict=True) if line.strip()][:_EDGE + 1]
     found = int(bool(own) and not _LETTER.search(own[0][0]))  # a bare number needs no gap
@@ -167,7 +167,7 @@ def _marginal(lines: Sequence[str], heights: Sequence[float], gap: float) -> int
 
 
 def _about(reader: PdfReader) -> JsonObject:
-    """Read title, language and year, as far as the file states them."""
+    """Read title, language and year, if the file states them."""
     about: Mapping[str, object] = reader.metadata or {}
     title = str(about.get("/Title") or "").strip()
     is_file_name = title.lower().endswith(_SOURCES)
@@ -179,12 +179,12 @@ def _about(reader: PdfReader) -> JsonObject:
 
 
 class Page(NamedTuple):
-    """Lines of a page as they are printed.
+    """Printed lines of a page.
 
     Args:
-        lines: all of them.
-        top: the number of lines, without blank ones, in the upper margin.
-        bottom: the number in the lower margin.
+        lines: all lines.
+        top: number of lines in the upper margin, without blank lines.
+        bottom: number of lines in the lower margin, without blank lines.
     """
 
     lines: list[str]
@@ -193,24 +193,24 @@ class Page(NamedTuple):
 
 
 def paragraphs(pages: Sequence[Page], counts: Counter[str]) -> list[tuple[int, str]]:
-    """Make running text of pages.
+    """Convert pages to running text.
 
     - Marginal lines that recur on other pages, perhaps with another page number, are left out as
-      running heads and feet, as are page numbers.
-    - A word that is divided at the end of a line loses its hyphen, unless the document has it with
-      the hyphen elsewhere, or both its parts as words and not the whole, or one of its parts is
-      known for the hyphen, as in beta-blockers.
-    - Lines are joined to paragraphs, which end with a short line, before an item of a list, or at
-      a blank line, and may go on over pages.
+      running heads and feet. Page numbers are also left out.
+    - A word that is divided at the end of a line loses its hyphen. It keeps the hyphen if the
+      document contains the hyphenated word elsewhere, or both parts as words but not the joined
+      word, or if one of the parts is usually hyphenated, as in beta-blockers.
+    - Lines are joined to paragraphs, which end with a short line, before a list item or at a blank
+      line. A paragraph may continue on the next page.
 
     Args:
-        pages: those of a document.
+        pages: pages of a document.
         counts: counts lines that are left out and hyphens that are removed.
 
     Returns:
-        the texts, each after the number of the page that it begins on, from 1.
+        the texts, each with the number of the page on which it begins, from 1.
     """
-    # Ligatures become letters, control characters go, and single blanks are between words.
+    # Replace ligatures by letters, remove control characters, and put single spaces between words.
     plain = [page._replace(lines=[" ".join(line.translate(_PLAIN).split()) for line in page.lines])
              for page in pages]
     kept = _without_running(plain, counts)
@@ -220,7 +220,7 @@ def paragraphs(pages: Sequence[Page], counts: Counter[str]) -> list[tuple[int, s
         lengths = sorted(len(line) for line in page if line)
         usual, before = lengths[int(len(lengths) * 0.8)] if lengths else 0, ""
         for line in page:
-            if line and found and _goes_on(before, line, usual, found[-1], number):
+            if line and found and _continues(before, line, usual, found[-1], number):
                 _join(found[-1][1], line, words, counts)
             elif line:
                 found.append((number, [line]))
@@ -229,7 +229,7 @@ def paragraphs(pages: Sequence[Page], counts: Counter[str]) -> list[tuple[int, s
 
 
 def _without_running(pages: Sequence[Page], counts: Counter[str]) -> list[list[str]]:
-    """Remove marginal lines of pages that other pages have, too; never all of a file."""
+    """Remove marginal lines that other pages also have, but never all lines of a file."""
     filled = [[place for place, line in enumerate(page.lines) if line] for page in pages]
     edges = [[[page.lines[place] for place in places] for places in (
         own[:page.top], own[::-1][:page.bottom])] for page, own in zip(pages, filled, strict=True)]
@@ -244,7 +244,7 @@ def _without_running(pages: Sequence[Page], counts: Counter[str]) -> list[list[s
         removed += top + bottom
         inner = own[top:len(own) - bottom]
         kept.append(page.lines[inner[0]:inner[-1] + 1] if inner else [])
-    if not any(kept[1:]):  # it has the same lines on every page
+    if not any(kept[1:]):  # all pages have the same lines
         return [page.lines for page in pages]
     counts["running heads, feet and page numbers left out"] += removed
     return kept
@@ -252,7 +252,7 @@ def _without_running(pages: Sequence[Page], counts: Counter[str]) -> list[list[s
 
 def _running(lines: Sequence[str], side: int, number: int, seen: Counter[tuple[int, str]],
              least: int) -> int:
-    """Count the outermost lines that come again; the title does on later pages, as their head."""
+    """Count the outermost lines that recur; the title may recur on later pages as their head."""
     may_be_title = number == side == 0
     return sum(1 for _ in takewhile(lambda line: any(
         seen[side, key] >= least and not (may_be_title and key == line)
@@ -260,9 +260,9 @@ def _running(lines: Sequence[str], side: int, number: int, seen: Counter[tuple[i
 
 
 def _keys(line: str, page: int) -> Iterator[str]:
-    """Name what a head or foot has in common with those of other pages.
+    """Yield the keys that a head or foot shares with the heads or feet of other pages.
 
-    That is the line as it is, or with one number that grows with the pages.
+    A key is the unchanged line, or the line with a number that increases with the pages.
     """
     if _NUMBER.sub("", line).strip():
         yield line
@@ -271,8 +271,8 @@ def _keys(line: str, page: int) -> Iterator[str]:
             yield f"{line[:found.start()]}\0{int(found[0]) - page}{line[found.end():]}"
 
 
-def _goes_on(before: str, line: str, usual: int, last: tuple[int, list[str]], page: int) -> bool:
-    """Tell whether a line belongs to the paragraph before it."""
+def _continues(before: str, line: str, usual: int, last: tuple[int, list[str]], page: int) -> bool:
+    """Return whether a line belongs to the paragraph before it."""
     end = last[1][-1]
     if _SPLIT.search(end) and line[0].islower():
         return True
@@ -285,7 +285,7 @@ def _goes_on(before: str, line: str, usual: int, last: tuple[int, list[str]], pa
 
 
 def _join(parts: list[str], line: str, words: Counter[str], counts: Counter[str]) -> None:
-    """Add a line to a paragraph, with a blank, or as the rest of a divided word."""
+    """Add a line to a paragraph, after a space or as the rest of a divided word."""
     divided, rest = _SPLIT.search(parts[-1]), _START.match(line)
     if divided and rest and _is_one_word(divided[1], rest[0], words):
         parts[-1] = parts[-1][:-1]
@@ -296,16 +296,17 @@ def _join(parts: list[str], line: str, words: Counter[str], counts: Counter[str]
 
 
 def _whole_words(lines: Iterable[str]) -> Counter[str]:
-    """Count the words of lines, but those at their ends and after a hyphen, which may be parts."""
+    """Count the words of lines except for possible parts of words, at line ends and after hyphens.
+    """
     return Counter(word for before, line in pairwise(chain([""], lines)) for word in _WORD.findall(
         line.lower())[int(bool(_SPLIT.search(before))):-1])
 
 
 def _is_one_word(first: str, second: str, words: Counter[str]) -> bool:
-    """Tell whether a hyphen at the end of a line only divides a word.
+    """Return whether a hyphen at the end of a line only divides a word.
 
-    It does if the document has the whole word, and does not if it has the word with the hyphen or
-    both its parts; otherwise known parts decide.
+    It does if the document contains the joined word. It does not if the document contains the
+    hyphenated word or both parts. Otherwise a list of hyphenated words decides.
     """
     if len(first) == 1 or not second[0].islower():
         return False

@@ -1,4 +1,4 @@
-"""Plain text: lines, paragraphs or whole files as records."""
+"""Plain text: lines, paragraphs or complete files as records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bmtools.io.record_size import check_record_size
 from bmtools.io.sources import open_bytes, read_lines, source_name, source_stem
 from bmtools.records import Record
 
-_LINE_BYTES = 50  # in memory, beside its text
+_LINE_BYTES = 50  # in memory, in addition to its text
 _CUT = "files cut at line ends (--whole-files makes one record of each)"
 
 
@@ -21,17 +21,17 @@ _CUT = "files cut at line ends (--whole-files makes one record of each)"
 def text_records(names: Iterable[str], tally: Tally, unit: Unit | None = None) -> Iterator[Record]:
     """Yield the lines, paragraphs or files that contain more than white space.
 
-    LF, CR and CRLF end a line, and nothing else. A blank line ends a paragraph. Lines inside a
-    paragraph or a file stay lines. Ids are `STEM:LINE` with the line that a record begins
-    on, or `STEM` for a whole file.
+    Only LF, CR and CRLF end a line. A blank line ends a paragraph. Line breaks inside a paragraph
+    or file are kept. Ids are `STEM:LINE` with the first line of a record, or `STEM` for a complete
+    file.
 
     Args:
         names: text files, compressed or not; `-` for stdin.
-        unit: text of one record; file keeps one file at a time in memory. By default a line, and
-            files of several lines are counted.
+        unit: amount of text in a record; for `file`, one file at a time is kept in memory. By
+            default a line, and files with several lines are counted.
 
     Raises:
-        DataError: bytes that are not UTF-8, or a first line that is a table's, XML or a record.
+        DataError: bytes are not UTF-8, or the first line belongs to a table, XML or a record.
     """
     for name in names:
         stem, records = source_stem(name), 0
@@ -44,7 +44,7 @@ def text_records(names: Iterable[str], tally: Tally, unit: Unit | None = None) -
 
 def text_account(records: Iterable[Record], name: str, counts: Counter[str],
                  unit: Unit | None = None) -> Iterator[Record]:
-    """Yield the records of a file, and prove that they hold its text; see `accounted`."""
+    """Yield the records of a file, and check that they contain its text; see `accounted`."""
     with open_bytes(name) as stream:
         pieces = (Piece(f"{source_name(name)}:{number}", squeezed(line.decode()))
                   for number, line in enumerate(stream, 1))
@@ -52,7 +52,7 @@ def text_account(records: Iterable[Record], name: str, counts: Counter[str],
 
 
 def _blocks(name: str, unit: Unit) -> Iterator[tuple[int, str]]:
-    """Yield the blocks of lines that make a record, with the number of the first line."""
+    """Yield the text of each record, with the number of its first line."""
     lines: list[str] = []
     first, size = 1, 0
     for number, line in read_lines(name, not_plain_text):

@@ -1,4 +1,4 @@
-"""PubMed and MEDLINE XML of all years: citations, of articles and of books, as records."""
+"""PubMed and MEDLINE XML of all years: citations of articles and books as records."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from lxml.etree import _Element as Element
 
 ROOTS = ("PubmedArticleSet", "MedlineCitationSet", "PubmedBookArticleSet", "BookDocumentSet")
-# What PubMed adds to a citation stands beside it in an article. The names with a capital M and
-# NCBIArticle are those of 2001 to 2009.
+# An article element contains the citation and, next to it, the data that PubMed adds. The names
+# with a capital M and NCBIArticle were used from 2001 to 2009.
 ARTICLES = ("PubmedArticle", "PubmedBookArticle", "PubMedArticle")
 CITATIONS = ("MedlineCitation", "BookDocument", "NCBIArticle")
 _DELETIONS = ("DeleteCitation", "DeleteDocument")
@@ -30,9 +30,9 @@ _ENGLISH = "en"
 _MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
 _DATE = re.compile(r"(\d{4})(?: (\d\d?|[A-Z][a-z]{2}))?")
 NO_TITLE = "Not Available"
-# PubMed's words for a further abstract that it lacks; they are no abstract.
+# PubMed's text in place of a missing further abstract.
 ELSEWHERE = "Abstract available from the publisher."
-# NLM's word for a part of an abstract that has no heading in the article.
+# NLM's label for a part of an abstract without a heading in the article.
 UNLABELLED = "UNLABELLED"
 
 
@@ -41,16 +41,16 @@ def pubmed_records(names: Sequence[str], tally: Tally, titles: bool = False,
                    other_abstracts: bool = False) -> Iterator[Record]:
     """Yield a record for every citation with an abstract.
 
-    PubMed's abstracts are English whatever the language of the article, so `lang` is `en` and
-    `meta.languages` keeps the article's. A title that PubMed translated loses its brackets. The
-    parts of a structured abstract come one a line, each behind its label; `meta.sections` gives
-    label, NLM's category, start and end of each without the label.
+    PubMed's abstracts are always in English, so `lang` is `en`, and `meta.languages` contains the
+    article's languages. A title that PubMed translated loses its brackets. Each part of a
+    structured abstract is a line that begins with its label. `meta.sections` contains the label,
+    NLM's category, start and end of each part, without the label.
 
     Args:
         names: XML files, compressed or not; `-` for stdin.
-        titles: give a citation without abstract its title as text, and no `title`.
+        titles: use the title of a citation without abstract as text, without `title`.
         other_abstracts: yield further abstracts, mostly in other languages, as `PMID-LANG`.
-        tally: counts omissions, by reason.
+        tally: counts omissions by reason.
             It rejects a citation without PMID.
     """
     counts = tally.counts
@@ -70,14 +70,14 @@ def pubmed_records(names: Sequence[str], tally: Tally, titles: bool = False,
 
 
 class _Citation:
-    """A citation, of an article or of a book, and its parts by their tags.
+    """A citation of an article or book, and its parts by tag.
 
     Args:
-        element: the citation, or the article around it, which adds identifiers.
-        place: of the element, in messages.
+        element: the citation, or the article that contains it and adds identifiers.
+        place: place of the element, in messages.
 
     Raises:
-        RecordError: it has no PMID.
+        RecordError: the citation has no PMID.
     """
 
     def __init__(self, element: Element, place: str) -> None:
@@ -140,7 +140,7 @@ def _other_abstracts(citation: _Citation, meta: JsonObject,
 
 
 def _children(element: Element | None) -> dict[str, Element]:
-    """Find the children of an element by tag, the last one of each."""
+    """Return the children of an element by tag, the last child for each tag."""
     return {} if element is None else {child.tag: child for child in element}
 
 
@@ -149,7 +149,7 @@ def _texts(elements: Iterable[Element]) -> list[str]:
 
 
 def _abstract(abstract: Element | None) -> tuple[str, JsonObject]:
-    """Join the parts of an abstract; `sections` lists labelled ones, `copyright` is no text."""
+    """Join the parts of an abstract; return also its labelled `sections` and `copyright`."""
     text, about, sections = "", {}, []
     for part in () if abstract is None else abstract.iterchildren(
             "AbstractText", "CopyrightInformation"):
@@ -186,7 +186,7 @@ def _title(title: str, languages: Sequence[str]) -> str:
 
 
 def _meta(citation: _Citation) -> JsonObject:
-    """Describe a citation; what it lacks is left out."""
+    """Return a citation's metadata, without missing fields."""
     parts, article, article_parts = citation.parts, citation.article, citation.article_parts
     journal = _children(article_parts.get("Journal"))
     book = _children(article_parts.get("Book"))
@@ -218,9 +218,9 @@ def _meta(citation: _Citation) -> JsonObject:
 
 
 def _published(*dates: Element | None) -> dict[str, int]:
-    """Return the first year named, and its month where one of the dates has it.
+    """Return the first year in the dates, and its month if one of the dates contains it.
 
-    `MedlineDate` holds a range such as `1998 Dec-1999 Jan`, which begins in December 1998.
+    `MedlineDate` contains a range such as `1998 Dec-1999 Jan`, which begins in December 1998.
     """
     found = [date for element in dates if element is not None and (date := _DATE.search(
         " ".join(_texts(element.iter("Year", "Month", "MedlineDate")))))]
@@ -231,7 +231,7 @@ def _published(*dates: Element | None) -> dict[str, int]:
 
 
 def _ids(citation: _Citation) -> dict[str, str]:
-    """Find the identifiers of the article itself, by type; references have others."""
+    """Find the identifiers of the article by type, without those of its references."""
     article = citation.article
     found = [(one.get("EIdType"), one) for place in (article, *article.iterchildren("Book"))
              for one in place.iterchildren("ELocationID") if one.get("ValidYN") != "N"]
@@ -245,7 +245,7 @@ def _ids(citation: _Citation) -> dict[str, str]:
     return {kind: plain(one).partition(" ")[0] for kind, one in reversed(found)}
 
 
-# Elements one by one, from the DTDs of 2001 to 2025: text in one that no year has had shows.
+# All elements in the DTDs of 2001 to 2025, so that text in an unknown element is an error.
 _CLASSES = {
     "identifiers": "AccessionNumber ArticleId Coden ContractNumber DataBankName ELocationID "
                    "Identifier Isbn ISSN ISSNLinking MedlineCode MedlineID NameID NlmDcmsID "
@@ -280,17 +280,17 @@ _BRACKETS = "brackets and stops of translated titles"
 
 def pubmed_account(records: Iterable[Record], name: str, counts: Counter[str],
                    titles: bool = False, other_abstracts: bool = False) -> Iterator[Record]:
-    """Yield the records of a file, and prove that they hold its text; see `accounted`."""
+    """Yield the records of a file, and check that they contain its text; see `accounted`."""
     pieces = _PubmedAccount(titles, other_abstracts).pieces(name)
     return accounted(records, pieces, name, counts, _BRACKETS)
 
 
 class _PubmedAccount(XmlAccount):
-    """Account of PubMed's XML: which elements are text, and the classes of all others.
+    """Account of PubMed's XML: the elements with text, and the classes of all other elements.
 
     Args:
-        titles: as given to `pubmed_records`.
-        other_abstracts: as given to `pubmed_records`.
+        titles: see `pubmed_records`.
+        other_abstracts: see `pubmed_records`.
     """
 
     units = (*ARTICLES, *CITATIONS)
@@ -299,16 +299,16 @@ class _PubmedAccount(XmlAccount):
         self._titles, self._other_abstracts = titles, other_abstracts
 
     def left_out(self, path: Path, attributes: Attributes) -> str:
-        """Name the class of an element by its tag."""
+        """Return the class of an element by its tag."""
         return "" if tuple(path[-2:]) == ("Book", "Title") else _CLASS_OF.get(path[-1], "")
 
     def added(self, path: Path, attributes: Attributes) -> str:
-        """Return the label of a part of an abstract as it stands in the text."""
+        """Return the label of an abstract's part as written in the text."""
         label = attributes.get("Label", "").strip() if path[-1] == "AbstractText" else ""
         return f"{label}:" if label and label != UNLABELLED else ""
 
     def in_unit(self, pieces: Sequence[Piece]) -> Iterator[Piece]:
-        """Leave out titles and abstracts that are in no record, and brackets around titles."""
+        """Leave out titles and abstracts that records omit, and brackets around titles."""
         in_elements = [(piece, _text_of(piece)) for piece in pieces]
         left_out = _titles_left_out(in_elements, self._titles)
         for piece, element in in_elements:
@@ -325,14 +325,14 @@ class _PubmedAccount(XmlAccount):
 
 
 def _text_of(piece: Piece) -> str:
-    """Name the element of text that a piece is in; empty where it is in none that is known."""
+    """Return the text element that contains a piece; empty if it is not a known one."""
     path = f"/{piece.place.rpartition(': ')[2]}/"
     found = next((element for element in _TEXTS if f"{element}/" in path), "")
     return _BOOK_TITLE if found == "Book/Title" else found
 
 
 def _titles_left_out(pieces: Sequence[tuple[Piece, str]], titles: bool) -> dict[str, str]:
-    """Name the classes of the titles of a citation that are in no record."""
+    """Return the classes of a citation's titles that records omit."""
     texts: defaultdict[str, str] = defaultdict(str)
     for piece, element in pieces:
         texts[element] += "" if piece.is_added else piece.text

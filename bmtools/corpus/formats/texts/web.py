@@ -38,7 +38,7 @@ WARC = (".warc",)
 _HTML_TYPES = ("text/html", "application/xhtml+xml")
 _LANG = re.compile(r"""<html\b[^>]{0,1000}?\s(?:xml:)?lang\s*=\s*["']?([A-Za-z]{2,3})\b""",
                    re.IGNORECASE)
-_Packing = Literal["all", "transfer", "none"]  # that is undone, most first
+_Packing = Literal["all", "transfer", "none"]  # packing to remove, the most first
 _BEFORE_TAGS = b"\xef\xbb\xbf \t\r\n"
 _WHITE = re.compile(r"[ \t\r\n\f]+")
 _ENDS_OF_LINES = re.compile(r"(?<![ \t])[ \t]+$|^ (?=\S)|(?<=^- ) +", re.MULTILINE)
@@ -55,13 +55,13 @@ _LICENCE_LINK = re.compile(r"""<link\b(?=[^>]{0,500}\brel=["']?license)[^>]{0,50
 def html_records(names: Iterable[str], tally: Tally, folder: str = "") -> Iterator[Record]:
     """Yield the main text of HTML pages, without navigation, comments and advertisements.
 
-    Title, language, licence and date are what the page states; nothing is fetched.
+    Title, language, licence and date are read from the page, without any download.
 
     Args:
-        names: HTML files, folders or archives of such, compressed or not; `-` for stdin.
+        names: HTML files, or folders or archives of HTML files, compressed or not; `-` for stdin.
         tally: counts pages without a main text.
-            It rejects a file that is no HTML.
-        folder: that the names were found in, if they are from one.
+            It rejects a file that is not HTML.
+        folder: folder that contains the names, if any.
     """
     _require_web("import html")
     return document_records(names, HTML, _read_page, tally, folder)
@@ -69,19 +69,18 @@ def html_records(names: Iterable[str], tally: Tally, folder: str = "") -> Iterat
 
 @reader
 def warc_records(names: Iterable[str], tally: Tally) -> Iterator[Record]:
-    """Yield the main text of the HTML pages in WARC archives, as `html_records` does.
+    """Yield the main text of the HTML pages in WARC archives, as in `html_records`.
 
-    `meta` has the page's address and the time of its download. Ids are those of the archive's
-    records.
+    `meta` contains the page's address and the time of its download. Ids are the record ids of the
+    archive.
 
     Args:
-        names: WARC files, plain or packed by gzip or zstd, folders of such; `-` for stdin.
-        tally: counts other records, other types of content, and answers other than 200 OK.
-            It rejects a record that is damaged.
+        names: WARC files, plain or compressed with gzip or zstd, or folders of them; `-` for stdin.
+        tally: counts other records, other types of content, and responses other than 200 OK.
+            It rejects a damaged record.
 
     Raises:
-        DataError: a file that is no WARC, that is cut off, or where the next record does not begin
-            where the length of the one before says.
+        DataError: a file is not WARC or is incomplete, or the length of a record is wrong.
     """
     _require_web("import warc")
     for name in names:
@@ -109,11 +108,11 @@ def page(content: bytes, counts: Counter[str], charset: str | None = None,
     Args:
         content: HTML in bytes.
         counts: counts a page without a main text.
-        charset: that was sent with it; otherwise that which it names itself.
+        charset: charset that was sent with the page; None to use the one that the page declares.
         url: address of the page.
 
     Returns:
-        keys of a record; None where there is no main text.
+        keys of a record; None if there is no main text.
     """
     html = decoded(content, charset, counts)
     trafilatura = _trafilatura()
@@ -144,20 +143,21 @@ def page(content: bytes, counts: Counter[str], charset: str | None = None,
 
 
 def _prepare(tree: HtmlElement, counts: Counter[str]) -> Counter[str]:
-    """Make elements of a main text that trafilatura leaves out such as it takes.
+    """Change elements that trafilatura leaves out of a main text into elements that it keeps.
 
-    These are captions, and the listings in their figures, formulas without TeX, dates, quotations.
+    These elements are captions, listings in their figures, formulas without TeX, dates and
+    quotations.
 
     Args:
-        tree: changed in place.
+        tree: tree of the page, changed in place.
         counts: counts asides of articles, which are left out.
 
     Returns:
-        the paragraphs that come more than once, of which it may keep one, and how often they come.
+        the number of occurrences of each repeated paragraph; trafilatura may keep only one.
     """
     for caption in tree.xpath("//figure//figcaption[normalize-space()]"):
         for element in (caption, *caption.iterancestors("figure")):
-            element.attrib.clear()  # trafilatura leaves out what has the class of a caption
+            element.attrib.clear()  # trafilatura drops elements with a caption's class
             element.tag = "div" if element.tag == "figure" else "p"
     for formula in [*tree.iter("math")]:
         text = "".join(formula.itertext()).strip()
@@ -174,7 +174,7 @@ def _prepare(tree: HtmlElement, counts: Counter[str]) -> Counter[str]:
 
 
 def _with_single_blanks(tree: HtmlElement) -> HtmlElement:
-    """Set single blanks for the white space of a page, which shows in preformatted text alone."""
+    """Replace white space by single spaces, except in preformatted text."""
     as_it_is = {inner for outer in tree.iter("pre", "textarea") for inner in outer.iter()}
     for element in tree.iter():
         if element.text and element not in as_it_is:
@@ -186,7 +186,7 @@ def _with_single_blanks(tree: HtmlElement) -> HtmlElement:
 
 @cache
 def _trafilatura() -> ModuleType:
-    """Import trafilatura, which takes half a second, and silence what it logs of poor pages."""
+    """Import trafilatura, which takes half a second, and turn off its log about poor pages."""
     import trafilatura
 
     for name in ("trafilatura", "htmldate", "courlan", "justext"):
@@ -195,7 +195,7 @@ def _trafilatura() -> ModuleType:
 
 
 class _Forward:
-    """Stream without a way to seek, which fastwarc would try, and panic in pipes (fastwarc 2.0)."""
+    """Stream without `seek`, because fastwarc 2.0 would try to seek in pipes and panic."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -224,8 +224,8 @@ def _warc_pages(name: str, tally: Tally) -> Iterator[Record]:
                 record = next(records, None)
             except OSError as error:
                 raise DataError(f"{source_name(name)}: found no record of a WARC after the one at "
-                                f"byte {position} ({error}); its Content-Length may be wrong, or "
-                                "this is no WARC") from error
+                                f"byte {position} ({error}); check that the file is a WARC with "
+                                "correct Content-Lengths") from error
             if record is None:
                 return
             position = record.stream_pos
@@ -241,23 +241,23 @@ def _warc_pages(name: str, tally: Tally) -> Iterator[Record]:
 
 
 def _warc_page(record: WarcRecord, counts: Counter[str], place: str) -> JsonObject | None:
-    """Extract the page of a record; None, counted, where it is none.
+    """Extract the page of a record; for other content, count the reason and return None.
 
     Raises:
-        DataError: the record is cut off, its page is damaged or larger than a record may be.
+        DataError: the record is incomplete, or its page is damaged or larger than a record may be.
     """
     size = record.content_length
     if record.headers.get("WARC-Type") != "response":
         counts["records that are no response passed over"] += 1
         _require_whole(record.consume(), size, record, place)
         return None
-    if size > most_bytes():  # what is no page may be larger, and is not read
+    if size > most_bytes():  # other content may be larger, and is not read
         if _is_page(record, counts):
             check_record_size(size, place)
         return None
     whole = record.reader.read()
     _require_whole(len(whole), size, record, place)
-    for encoding in get_args(_Packing):  # some archives keep the head of packed pages
+    for encoding in get_args(_Packing):  # some archives keep the header of compressed pages
         try:
             own = _own_record(whole)
             if not _is_page(own, counts, encoding):
@@ -279,7 +279,7 @@ def _warc_page(record: WarcRecord, counts: Counter[str], place: str) -> JsonObje
 
 
 def _own_record(content: bytes) -> WarcRecord:
-    """Make a record of a response; faults in it do not end the archive that it comes from."""
+    """Make a separate record of a response, so that its errors do not end the archive."""
     from fastwarc.warc import WarcRecord
 
     return WarcRecord.from_bytes(
@@ -288,7 +288,7 @@ def _own_record(content: bytes) -> WarcRecord:
 
 
 def _is_page(record: WarcRecord, counts: Counter[str], encoding: _Packing = "none") -> bool:
-    """Read the head of an answer, and count it if it brought no HTML page."""
+    """Read the header of a response, and count the response if it is not an HTML page."""
     record.parse_http(auto_decode=encoding)
     kind = (record.http_content_type or "").partition(";")[0].strip().lower()
     if record.http_headers and record.http_headers.status_code != 200:
@@ -301,8 +301,8 @@ def _is_page(record: WarcRecord, counts: Counter[str], encoding: _Packing = "non
 
 
 def _require_whole(found: int, expected: int, record: WarcRecord, place: str) -> None:
-    """Refuse a record that is shorter than its length, which is the last of a cut file."""
+    """Raise an error for a record shorter than its length, as at the end of an incomplete file."""
     told = expected if "Content-Length" in record.headers else "a Content-Length"
     if found != told:
         raise DataError(f"{place}: found {found} bytes of a record, expected {told}; the file is "
-                        "cut off, so copy or download it again")
+                        "incomplete, so copy or download it again")

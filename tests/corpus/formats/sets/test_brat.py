@@ -74,7 +74,7 @@ def test_wrong_offsets_and_absent_entities(folder: Path) -> None:
 
 @pytest.mark.parametrize(("line", "message"), [
     ("T1\tDRUG 0\tA", r"a\.ann:1: found 'T1\\tDRUG 0\\tA', expected T1, TYPE START END"),
-    ("R1\tINT Arg1:T1", "expected R1 and TYPE Arg1:T1 Arg2:T2")])
+    ("R1\tINT Arg1:T1", "expected R1, a tab and TYPE Arg1:T1 Arg2:T2")])
 def test_bad_lines_are_reported(folder: Path, line: str, message: str) -> None:
     (folder / "a.ann").write_text(line)
     with pytest.raises(RecordError, match=message):
@@ -83,7 +83,7 @@ def test_bad_lines_are_reported(folder: Path, line: str, message: str) -> None:
 
 def test_annotations_need_their_text(folder: Path) -> None:
     (folder / "a.txt").unlink()
-    with pytest.raises(DataError, match=r"a\.ann: found no \.txt beside it"):
+    with pytest.raises(DataError, match=r"a\.ann: found no \.txt with the annotated text"):
         read(folder)
     with pytest.raises(DataError, match="<stdin>: found one stream, expected folders"):
         read("-")

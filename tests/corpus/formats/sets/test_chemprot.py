@@ -153,7 +153,7 @@ def test_concepts_in_any_case_and_heads_that_come_first(read, pairs: str) -> Non
     assert [(arc["head"], arc["tail"]) for arc in record["relations"]] == [
         ("T3", "T2")] * (pairs != "biobit")
     assert [error.reason for error in lost] == [
-        "found a relation of 'c|SUB|G|1|A' and 'D2', of which no two mentions make a pair in the "
+        "found a relation of 'c|SUB|G|1|A' and 'D2', whose mentions do not make a pair in the "
         "text"] * (pairs == "biobit")
 
 

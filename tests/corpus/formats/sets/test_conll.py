@@ -54,10 +54,10 @@ def test_sentences_ids_and_separators(write) -> None:
 
 @pytest.mark.parametrize(("bad", "message"), [
     ("word", "found 1 column in 'word', expected 2 or more"),
-    ("\tO", "found nothing in column 1, expected a token"),
+    ("\tO", "found no token in column 1; set its column with token_column"),
     ("word\tX-Y", "found the tag 'X-Y' in column 2, expected O or one of B, I"),
     ("word\tB-", "found the tag 'B-' in column 2"),
-    ("word\tO\tHigh", "found the tag 'High' in column 3, .*; tag_column names")])
+    ("word\tO\tHigh", "found the tag 'High' in column 3, .*; set its column with tag_col")])
 def test_a_bad_line_is_reported(write, bad: str, message: str) -> None:
     path = write(f"a\tO\n\nb\tO\n{bad}\nc\tO\n\nd\tB\n")
     with pytest.raises(RecordError, match=rf"set\.tsv:4: {message}"):

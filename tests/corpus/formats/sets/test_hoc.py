@@ -79,7 +79,7 @@ def test_labels_that_fit_no_sentence_are_rejected(tmp_path: Path) -> None:
     faults: list[RecordError] = []
     assert [record["id"] for record in hoc_records([name], reject=faults.append)] == ["2_s0"]
     assert str(faults[0]) == (f"{name} (1): found 1 sentences in text and 2 in labels, "
-                              "expected as many")
+                              "expected the same number")
 
 
 def test_other_archives_are_refused(tmp_path: Path) -> None:

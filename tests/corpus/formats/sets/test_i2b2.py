@@ -104,7 +104,7 @@ def test_faults_of_2010_are_named(folder: Path) -> None:
     (folder / "rel/2.txt").write_text("x")
     with pytest.raises(DataError, match=r"2\.txt: found a second 2\.txt, after "):
         list(i2b2_2010_records([str(folder)]))
-    with pytest.raises(DataError, match=r"1\.con: found no 1\.txt, expected the text"):
+    with pytest.raises(DataError, match=r"1\.con: found no 1\.txt, expected the annotated text"):
         list(i2b2_2010_records([str(folder / "concept")]))
 
 

@@ -88,7 +88,7 @@ def test_cantemist(make: Make, imported, run) -> None:
     assert "documents with labels that have no text: 1" in run("import", *arguments).err
     make({"codes.tsv": "cc_onco1 8041/3\n"})
     failed = run("import", "brat", f"{set_}/cantemist-norm", "--labels", "codes.tsv")
-    assert "codes.tsv:1: found 'cc_onco1 8041/3', expected a document and its label" in failed.err
+    assert "codes.tsv:1: found 'cc_onco1 8041/3', expected a document, a tab and its" in failed.err
 
 
 @pytest.mark.parametrize(("language", "text"), [
@@ -211,7 +211,7 @@ def test_frenchmedmcqa(make: Make, imported, run) -> None:
     assert imported("jsonl", "hub.jsonl") == [record]
     make({"bad.json": json.dumps([{**question, "answers": ["Fer"]}])})
     failed = run("import", "jsonl", "bad.json")
-    assert "bad.json (1): found correct_answers without a list" in failed.err
+    assert "bad.json (1): found correct_answers that is not a list" in failed.err
 
 
 def test_sets_of_texts_and_classes(make: Make, imported, run) -> None:

@@ -170,7 +170,7 @@ def test_lists_of_ids(write, tmp_path: Path, content: str) -> None:
     assert [one["id"] for one in pubmedqa_records([name], str(listed))] == ["1", "2"]
     assert [one["id"] for one in pubmedqa_records([name], None, str(listed))] == ["3"]
     listed.write_text("1\n4\n")
-    with pytest.raises(DataError, match=r"found 1 ids in the lists that no file has, such as '4'"):
+    with pytest.raises(DataError, match=r"found 1 ids in the lists that are not in the files"):
         list(pubmedqa_records([name], str(listed)))
 
 

@@ -68,7 +68,7 @@ def test_moved_mentions_take_different_occurrences(read) -> None:
                    counts=counts, reject=lost.append)
     assert marks(record) == [(0, "asma", "D"), (5, "asma", "D")]
     assert +counts == {MATCHED: 1, MOVED: 1, LOST: 1}
-    assert "annotated already" in lost[0].reason
+    assert "already annotated" in lost[0].reason
     assert lost[0].content == "1\t2\t6\tasma\tD"
 
 
