@@ -141,7 +141,7 @@ class _Head(NamedTuple):
     Args:
         id: id of the record.
         place: place of the record.
-        lines: number of lines that were made of it.
+        lines: number of lines made from the record.
         record: the record itself, if it was split into sentences.
     """
 

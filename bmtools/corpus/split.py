@@ -227,8 +227,8 @@ def _distributed(values: Mapping[str, Counter[str]], documents: Mapping[str, int
                  sizes: Mapping[str, int]) -> dict[str, str]:
     """Distribute groups so that each part has its share of every value.
 
-    The rarest value is distributed first. Each of its groups goes to the part that still needs most
-    of it. Groups without values are distributed last, to the first part with room.
+    The rarest value is distributed first. Each group with this value goes to the part that needs it
+    most. Groups without values are distributed last, to the first part with room.
 
     Source: Sechidis, Tsoumakas and Vlahavas 2011, iterative stratification. Departure: a part does
     not get more documents than its size, unless a group does not fit into any part.

@@ -128,7 +128,7 @@ def _hashes(codes: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarr
 
 
 def _runs(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Find starts and ends: first of runs of letters, then of single unspaced letters."""
+    """Find starts and ends: first of letter runs, then of single unspaced letters."""
     inner = np.zeros(len(codes) + 2, dtype=bool)
     np.greater_equal(codes, WORD, out=inner[1:-1])
     unspaced = np.zeros(0, dtype=np.int64)

@@ -23,7 +23,7 @@ _ENTRY_MASK = (1 << _ENTRY_BITS) - 1
 
 @dataclass(frozen=True)
 class Stretch:
-    """Consecutive sentences, of which some may be sampled; split after all text is read.
+    """Consecutive sentences with some that may be sampled; split after all text is read.
 
     Args:
         start: its first character in the record's text.
@@ -62,7 +62,7 @@ class Reservoir:
         return len(self._heaps[word])
 
     def offer(self, stretch: Stretch) -> None:
-        """Keep a stretch for each word of which it has one of the lowest priorities."""
+        """Keep a stretch for each word whose priority in it is among the lowest."""
         number = -1
         for word, priority, start, end in stretch.hits:
             heap = self._heaps[word]

@@ -255,7 +255,7 @@ class _Splitter:
 def stretches(text: str) -> list[Span]:
     """Split a text only at certain sentence ends, so that few stretches need the slow splitter.
 
-    This takes a tenth of the time of the slow splitter. The slow splitter then finds the same
+    This takes a tenth of the slow splitter's time. The slow splitter then finds the same
     sentences in the stretches as in the complete text, except for a few in a thousand that depend
     on distant text before them, such as a bracket that is never closed.
 

@@ -27,7 +27,7 @@ class WordList:
     Args:
         words: words as written; of words that are equal after folding, only the first.
         folded: folded words, in the same order.
-        rule: rule for `Folding`, by which text is folded before it is compared.
+        rule: rule for `Folding`, which folds text before it is compared.
     """
 
     words: tuple[str, ...]

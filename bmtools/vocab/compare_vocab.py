@@ -177,8 +177,8 @@ class _Scope:
 
     Args:
         name: text, entities:TYPE, terms ...
-        words: number of occurrences of each word.
-        mentions: number of occurrences of each mention; None for running text.
+        words: how often each word occurs.
+        mentions: how often each mention occurs; None for running text.
         segmenter: finds word starts in languages without spaces.
     """
 
@@ -211,8 +211,8 @@ class _Scope:
         """Encode each mention, or each word of running text, as one string.
 
         Returns:
-            the number of tokens of all terms, the number of occurrences of one-token terms, and
-            three rankings. `worst` ranks terms by their extra tokens compared with unbroken words,
+            the number of tokens, the number of occurrences that are one token, and three rankings.
+            `worst` ranks terms by their extra tokens compared with unbroken words,
             then by occurrences. `costliest` ranks terms by the extra tokens of all occurrences.
             `unknown` ranks terms with unknown tokens by occurrences. Ties keep the input order.
         """

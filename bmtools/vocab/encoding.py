@@ -47,7 +47,7 @@ class EncodedTexts:
     Args:
         ids: (all tokens,) int32, without special tokens.
         word_starts: (all tokens,) bool, True for tokens that begin a word.
-        lengths: (texts,) int64, number of tokens of each text.
+        lengths: (texts,) int64, number of tokens in each text.
         tokens_at: for each text, the number of the first token that reaches beyond each requested
             offset, or beyond the space before it; the number of tokens if no token does.
         in_chunks: whether any text was encoded in chunks.

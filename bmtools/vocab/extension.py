@@ -232,7 +232,7 @@ class _GrowingVocabulary:
         return list(new.values()), len(merged)
 
     def _spell(self, run: str) -> str:
-        """Return the token that consists of the pieces of a run of symbols."""
+        """Return the token for a run of symbols."""
         first, *others = (self._symbol_tokens[symbol] for symbol in run)
         return first + "".join(other.removeprefix(self.prefix) for other in others)
 

@@ -42,9 +42,9 @@ class SafeSplitter:
     space, and runs of white space are not split. This is exact for three kinds of first
     pre-tokenizer:
 
-    - those that split at white space and drop it (BERT)
-    - the byte-level one with its regular expression, which keeps a space with the next word (GPT-2,
-      RoBERTa, ModernBERT)
+    - pre-tokenizers that split at white space and drop it (BERT)
+    - the byte-level pre-tokenizer with its regular expression, which keeps a space with the next
+      word (GPT-2, RoBERTa, ModernBERT)
     - Metaspace (SentencePiece models)
 
     Normalizers must not look across a space. For all other tokenizers, splitting is disabled.
@@ -179,7 +179,7 @@ def count_pretokens(texts: Iterable[str], backend: Tokenizer) -> Counter[str]:
 
     Args:
         texts: texts, read once.
-        backend: tokenizer of which only the normalizer and pre-tokenizer are used.
+        backend: tokenizer; only its normalizer and pre-tokenizer are used.
 
     Raises:
         DataError: there are no words.

@@ -264,7 +264,7 @@ def fragmentation(backend: Tokenizer, words: Mapping[str, int],
 
     Args:
         backend: a tokenizer of any type.
-        words: number of occurrences of each word, as from `count_words_of`.
+        words: how often each word occurs, as from `count_words_of`.
         spaced: whether words have a space before them in this language.
     """
     total = pieces = whole = unknown = 0

@@ -1,4 +1,4 @@
-"""Files that readers read."""
+"""Fixtures that write source files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture
 def write(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., str]:
-    """Write a file, objects as JSON; `NAME` of the module is its name by default."""
+    """Return a function that writes a file, objects as JSON; its default name is `NAME`."""
     def write(content: object, name: str = getattr(request.module, "NAME", "in.xml")) -> str:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Accounts of characters, and the faults of readers that they show."""
+"""Accounts of characters, and errors of readers that they detect."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Account(XmlAccount):
 
 def account(tmp_path: Path, records: Sequence[tuple[str, str]],
             document: str = DOCUMENT) -> dict[str, int]:
-    """Account for records of a document, given as title and text, and return what was counted."""
+    """Account for records of a document, given as title and text, and return the counts."""
     path, counts = tmp_path / "in.xml", Counter[str]()
     path.write_text(document, encoding="utf-8")
     made = [Record(id=str(number), title=title, text=text)
@@ -60,7 +60,7 @@ def test_every_character_is_counted_once(tmp_path: Path) -> None:
     assert sum(counts.values()) - counts[ADDED] == len(everything.replace(" ", ""))
 
 
-def test_units_without_records_and_signs_at_the_end(tmp_path: Path) -> None:
+def test_units_without_records_and_final_signs_are_counted(tmp_path: Path) -> None:
     document = DOCUMENT.replace("<n>345</n>", "<t>Alone</t>")
     assert account(tmp_path, GOOD, document)[LEFT_OUT.format("documents without text")] == 5
     document = DOCUMENT.replace("Beats.", "Beats.<q>[<x>3</x>]</q>")
@@ -71,34 +71,34 @@ ASTHMA, HEART = GOOD
 
 
 @pytest.mark.parametrize(("records", "told"), [
-    # a tail dropped
+    # a tail is missing
     (((ASTHMA[0], "AIM: We do β.\nFig. of lungs\n10⁶ cells"), HEART),
      "in.xml: Set/d/p: the text 'notknow' is not accounted for, where the record has 'β.Fig.of"),
-    # a paragraph dropped, one doubled, one made up
+    # a paragraph is missing, repeated or invented
     ((ASTHMA, ("The heart", "")), "in.xml: Set/d/p: the text 'Beats.' is not accounted for, at"),
     ((ASTHMA, ("The heart", "Beats.\nBeats.")), "found the text 'Beats.' at the end of a record"),
-    # the order of two paragraphs, and of two records
+    # two paragraphs or two records are exchanged
     (((ASTHMA[0], "10⁶ cells\nAIM: We do not know β.\nFig. of lungs"), HEART), "the text 'We' is"),
-    # what may move is missing, or comes twice
+    # a piece that may move is missing or repeated
     (((ASTHMA[0], "AIM: We do not know β.\n10⁶ cells"), HEART), "Set/d/p/f: the text 'Fig.oflungs"),
-    # text in a class, and a letter changed
+    # text of an omitted class is present, or a letter is changed
     (((ASTHMA[0], ASTHMA[1].replace(" β", " β1")), HEART), "Set/d/p: the text '.' is not"),
     (((ASTHMA[0], ASTHMA[1].replace("β", "b")), HEART), "the text 'β' is not accounted for"),
 ])
-def test_a_fault_of_a_reader_is_shown(tmp_path: Path, records, told: str) -> None:
+def test_errors_of_a_reader_are_reported(tmp_path: Path, records, told: str) -> None:
     with pytest.raises(DataError) as caught:
         account(tmp_path, records)
     assert told in str(caught.value)
     assert "run without account to continue" in str(caught.value)
 
 
-def test_xml_that_the_reader_took_is_refused_where_it_is_damaged(tmp_path: Path) -> None:
+def test_damaged_xml_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"in.xml:2: damaged XML \(no element found"):
         account(tmp_path, [("", "A b")], "<Set><d><p>A b</p></d>\n<d>")
     assert account(tmp_path, [], "") == {}
 
 
-def test_what_may_be_left_out_is_not_taken_for_what_follows(tmp_path: Path) -> None:
+def test_optional_text_is_not_confused_with_following_text(tmp_path: Path) -> None:
     document = "<Set><d><p>cells [<y>1</y>,<y>2</y>]1 mL</p></d><d><p>[1] 2.</p></d></Set>"
     for first in ("cells 1 mL", "cells [1,2]1 mL", "cells [1,]1 mL"):
         counts = account(tmp_path, [("", first), ("", "[1] 2.")], document)
@@ -109,7 +109,7 @@ def test_what_may_be_left_out_is_not_taken_for_what_follows(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("kept", [0, 8_000])
-def test_long_runs_of_signs_take_no_long_time(tmp_path: Path, kept: int) -> None:
+def test_long_runs_of_signs_are_accounted_fast(tmp_path: Path, kept: int) -> None:
     document = f"<Set><d><p>a{'[' * 8_000} <y>1</y> b</p></d></Set>"
     started = time.process_time()
     counts = account(tmp_path, [("", f"a{'[' * kept}b")], document)
@@ -117,6 +117,6 @@ def test_long_runs_of_signs_take_no_long_time(tmp_path: Path, kept: int) -> None
     assert time.process_time() - started < 5
 
 
-def test_a_moved_piece_is_not_taken_for_a_short_one(tmp_path: Path) -> None:
+def test_a_moved_piece_is_not_confused_with_a_short_one(tmp_path: Path) -> None:
     document = "<Set><d><p>A<f>The lungs</f> b</p><p>The<b> heart</b></p></d></Set>"
     assert account(tmp_path, [("", "A b\nThe lungs\nThe heart")], document)[IN_RECORDS] == 18

@@ -1,4 +1,4 @@
-"""Public functions of the room, each against the command of its name."""
+"""Public functions of the room, each compared with the command of its name."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_split_returns_what_its_command_writes(file: str, tmp_path: Path,
     assert {name: len(own) for name, own in folds.items()} == {"0": 10, "1": 10, "2": 10}
 
 
-def test_what_is_left_out_and_what_is_bad_is_handed_over() -> None:
+def test_omitted_and_bad_records_are_passed_to_callbacks() -> None:
     dropped: list[Record] = []
     rejected: list[RecordError] = []
     found = bmtools.corpus.clean([*RECORDS[:2], {"id": 1}, {"id": "short", "text": "a"}],
@@ -108,7 +108,7 @@ def test_what_is_left_out_and_what_is_bad_is_handed_over() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_setting_that_no_function_has_is_named(name: str) -> None:
+def test_an_unknown_setting_is_named(name: str) -> None:
     source: Any = {"a": RECORDS} if name == "mix" else RECORDS
     more = [RECORDS] if name == "decontaminate" else []
     with pytest.raises(TypeError, match="found tresholt, expected some of"):

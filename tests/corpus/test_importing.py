@@ -1,4 +1,4 @@
-"""Ids that occur more than once."""
+"""Handling of repeated ids."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ def records(ids: list[str]) -> list[Record]:
     ("drop", ["a", "b", "a-2"]),
     ("keep", GIVEN),
     ("rename", ["a", "b", "a-2", "a-2-2", "a-3", "b-2"])])
-def test_treatments_of_duplicates(duplicates: Duplicates, expected: list[str]) -> None:
+def test_duplicates_are_dropped_renamed_or_kept(duplicates: Duplicates,
+                                                expected: list[str]) -> None:
     found = with_unique_ids(records(GIVEN), duplicates, Counter())
     assert [record["id"] for record in found] == expected
 
 
-def test_a_refusal_names_both_lines() -> None:
+def test_a_rejected_duplicate_names_both_lines() -> None:
     with pytest.raises(RecordError, match="f:3: found the id 'a' again, after f:1"):
         list(with_unique_ids(records(GIVEN)))
     rejected: list[RecordError] = []
@@ -36,7 +37,7 @@ def test_a_refusal_names_both_lines() -> None:
     assert [error.place for error in rejected] == ["f:3", "f:5", "f:6"]
 
 
-def test_it_agrees_with_a_set() -> None:
+def test_unique_ids_equal_a_python_set() -> None:
     rng = random.Random(1)
     ids = [str(rng.randrange(20_000)) for _ in range(30_000)]
     counts: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Splits by document: sizes, strata, folds, splits that exist, and overlap."""
+"""Splits by document: sizes, strata, folds, existing splits, and overlap."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def sentences(documents: int, labels: str = "") -> list[Line]:
             for document in range(documents) for number in range(1 + document % 3)]
 
 
-def test_documents_stay_whole_and_nothing_is_lost(divide, tmp_path: Path) -> None:
+def test_documents_are_not_divided_and_no_record_is_lost(divide, tmp_path: Path) -> None:
     records = sentences(40)
     report = divide(records)
     parts = {part: read(tmp_path / f"out/{part}.jsonl") for part in PARTS}
@@ -63,7 +63,7 @@ def test_documents_stay_whole_and_nothing_is_lost(divide, tmp_path: Path) -> Non
         record["meta"]["document"]: part for part, own in parts.items() for record in own}
 
 
-def test_the_seed_alone_decides(divide, tmp_path: Path) -> None:
+def test_only_the_seed_changes_a_split(divide, tmp_path: Path) -> None:
     records = sentences(60)
     divide(records, out="a")
     divide(random.Random(1).sample(records, len(records)), out="b")
@@ -74,14 +74,14 @@ def test_the_seed_alone_decides(divide, tmp_path: Path) -> None:
     assert (tmp_path / "a/test.jsonl").read_bytes() != (tmp_path / "c/test.jsonl").read_bytes()
 
 
-def test_sentences_of_a_document_by_its_id_stay_together(divide, tmp_path: Path) -> None:
+def test_sentences_with_document_ids_stay_together(divide, tmp_path: Path) -> None:
     records = [{"id": f"D{one}-s{number}", "text": f"t{one} {number}"}
                for one in range(10) for number in range(5)]
     report = divide(records)
     assert (report["documents"], report["records"]) == (
         {"train": 8, "dev": 1, "test": 1}, {"train": 40, "dev": 5, "test": 5})
     assert [line for line in report["overlap"] if line.get("documents")] == []
-    # A split that lists ids of records still does what it lists.
+    # A split that lists record ids is applied to these records.
     (tmp_path / "old.tsv").write_text("".join(
         f"{one['id']}\t{('train', 'test')[number % 2]}\n" for number, one in enumerate(records)))
     assert divide(records, str(tmp_path / "old.tsv"), "old")["records"] == {"train": 25, "test": 25}
@@ -92,7 +92,7 @@ def test_sentences_of_a_document_by_its_id_stay_together(divide, tmp_path: Path)
     ({"counts": "-1,2,3"}, (5, 2, 3)), ({"ratios": "1,0,0"}, {"train": 10}),
     ({"ratios": "0.34,0.33,0.33"}, (3, 4, 3)),
     ({"folds": 4}, {"0": 2, "1": 3, "2": 3, "3": 2})])
-def test_sizes(settings: Line, sizes: Any) -> None:
+def test_parts_have_the_requested_sizes(settings: Line, sizes: Any) -> None:
     expected = dict(zip(PARTS, sizes, strict=True)) if isinstance(sizes, tuple) else sizes
     found = SplitConfig(**settings).sizes(10)
     assert sum(found.values()) == 10
@@ -103,12 +103,12 @@ def test_sizes(settings: Line, sizes: Any) -> None:
     ({"counts": "7,1,1"}, "found 10 documents, but the counts 7,1,1 add up to another number"),
     ({"counts": "9,-1,2"}, "add up to another"), ({"ratios": "0.99,0.005,0.005"}, "too few for"),
     ({"folds": 11}, "found 10 documents, too few for 0, 1, 2")])
-def test_sizes_that_do_not_fit(settings: Line, fault: str) -> None:
+def test_impossible_sizes_are_errors(settings: Line, fault: str) -> None:
     with pytest.raises(DataError, match=fault):
         SplitConfig(**settings).sizes(10)
 
 
-def test_strata_of_several_labels_are_nearer_than_chance(divide, tmp_path: Path) -> None:
+def test_strata_of_several_labels_are_better_than_chance(divide, tmp_path: Path) -> None:
     draw = random.Random(2)
     records = [{"id": str(number), "text": f"t{number}", "labels": sorted(
         label for label in "abcdef" if draw.random() < (ord(label) - 96) / 20)}
@@ -126,7 +126,7 @@ def test_strata_of_several_labels_are_nearer_than_chance(divide, tmp_path: Path)
                for label, total in totals.items() for part, share in parts.items()) > 2
 
 
-def test_types_of_entities_are_strata(divide) -> None:
+def test_entity_types_can_be_strata(divide) -> None:
     records = [{"id": str(number), "text": f"ab {number}", "entities": [
         {"start": 0, "end": 1, "type": "XY"[number % 2]}]} for number in range(20)]
     report = divide(records, stratify="entities", ratios="0.8,0.1,0.1")
@@ -134,7 +134,7 @@ def test_types_of_entities_are_strata(divide) -> None:
         "train": {"X": 8, "Y": 8}, "dev": {"X": 1, "Y": 1}, "test": {"X": 1, "Y": 1}}
 
 
-def test_folds(divide, tmp_path: Path) -> None:
+def test_each_fold_is_test_and_dev_once(divide, tmp_path: Path) -> None:
     report = divide(sentences(30, "ab"), folds=5, stratify="label")
     assert list(report["documents"].values()) == [6] * 5
     tested, developed = [], []
@@ -155,7 +155,7 @@ def test_folds(divide, tmp_path: Path) -> None:
         divide(sentences(30, "ab"), str(tmp_path / "out/split.tsv"), "other", folds=4)
 
 
-def test_a_split_that_exists(divide, tmp_path: Path) -> None:
+def test_an_existing_split_is_applied(divide, tmp_path: Path) -> None:
     by = tmp_path / "published.txt"
     by.write_text("0\ttrain\n1\tblind\r\n\n2-2\ttest\n2\ttrain\n")
     report = divide(sentences(3), str(by))
@@ -174,7 +174,7 @@ def test_a_split_that_exists(divide, tmp_path: Path) -> None:
     ("0 train", "found '0 train', expected an id, a tab and the name of its part"),
     ("0\t../x", "expected an id, a tab and"), ("0\t..", "expected an id, a tab and"),
     ("1\ttest", "found '1' in test, but it is already in train")])
-def test_splits_that_cannot_be_read(tmp_path: Path, line: str, fault: str) -> None:
+def test_damaged_split_files_are_errors(tmp_path: Path, line: str, fault: str) -> None:
     path = tmp_path / "by.tsv"
     path.write_text(f"1\ttrain\n{line}\n")
     with pytest.raises(DataError, match=rf"by\.tsv:2: .*{re.escape(fault)}"):
@@ -182,7 +182,7 @@ def test_splits_that_cannot_be_read(tmp_path: Path, line: str, fault: str) -> No
 
 
 @pytest.mark.parametrize("together", ["texts", "questions"])
-def test_what_stays_together(divide, tmp_path: Path, together: str) -> None:
+def test_documents_with_shared_texts_stay_together(divide, tmp_path: Path, together: str) -> None:
     draw = random.Random(3)
     key = together[:-1]
     records = [{"id": str(number), "text": f"t{number}", key: f"x{draw.randrange(250)}",
@@ -192,7 +192,7 @@ def test_what_stays_together(divide, tmp_path: Path, together: str) -> None:
     assert sum(report["records"].values()) == 100
     assert any(line[together] for line in divide(
         records, out="apart", together="documents")["overlap"])
-    # As few groups as connected components, by flooding.
+    # The number of groups equals the number of connected components, found by flooding.
     reached: dict[int, int] = {}
     for start in range(100):
         waiting = [start] if start not in reached else []
@@ -230,7 +230,7 @@ def test_equal_texts_are_in_one_part_by_default(divide) -> None:
     assert "together" not in report
 
 
-def test_overlap() -> None:
+def test_overlap_of_parts_is_reported() -> None:
     first = [Record(id="1", text="Il  Cuore\nbatte.", question="Che?"),
              Record(id="2", text="a", text_pair="b", meta={"document": "d"})]
     second = [Record(id="3", text="il cuore batte.", question="CHE?"), Record(id="4", text="a"),
@@ -241,7 +241,7 @@ def test_overlap() -> None:
 
 
 @pytest.mark.data
-def test_blurbs_sizes_of_hoc(divide, data: Path, tmp_path: Path) -> None:
+def test_sizes_of_hoc_equal_blurb(divide, data: Path, tmp_path: Path) -> None:
     from bmtools.corpus.formats.sets.hoc import hoc_records
 
     records = list(hoc_records([str(data / "en/cls/HoC/hoc-original.tar.gz")]))

@@ -1,4 +1,4 @@
-"""Tables with named columns, and the sets that come as tables."""
+"""Tables with named columns, and sets published as tables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def rows(name: str, config: TableConfig | None = None, headless: tuple[str, ...]
 
 @pytest.mark.parametrize(("delimiter", "given", "end"), [
     ("\t", "", "\n"), (",", "", "\r\n"), (";", "", "\r"), ("|", "", "\n"), (":", ":", "\n")])
-def test_every_key(write, delimiter: str, given: str, end: str) -> None:
+def test_every_key_is_filled(write, delimiter: str, given: str, end: str) -> None:
     table = [["n", "a", "b", "why", "kind", "all", "grade", "doc", "year", "none"],
              ["7", " x y ", "z", "Q?", "1", "p/ q/p", "-1.5", "d", "1998", ""],
              ["8", "w", "", "", "0", "", "2e1", "", "", ""]]
@@ -44,7 +44,7 @@ def test_every_key(write, delimiter: str, given: str, end: str) -> None:
     assert found[1].place.endswith("set.tsv:3")
 
 
-def test_columns_by_number_with_and_without_a_header(write) -> None:
+def test_columns_are_found_by_number_with_and_without_header(write) -> None:
     name = write("a\t1\nb\t2\n")
     assert rows(name, TableConfig("text=1,label=2", header=False)) == [
         {"id": "set:1", "text": "a", "label": "1"}, {"id": "set:2", "text": "b", "label": "2"}]
@@ -53,7 +53,7 @@ def test_columns_by_number_with_and_without_a_header(write) -> None:
     assert rows(write("2\t1\nb\tc\n"), TableConfig("text=2"))[0]["text"] == "b"  # by name
 
 
-def test_quotes_are_letters_between_tabs_alone(write) -> None:
+def test_quotes_are_characters_only_between_tabs(write) -> None:
     assert [record["text"] for record in rows(write('text\n"a\n"b" c\n'), TableConfig(
         delimiter="tab"))] == ['"a', '"b" c']
     assert rows(write('text\tn\n"a\tb\n\nc"\t1\n'), TableConfig(quoting="on"))[0]["text"] == \
@@ -62,7 +62,7 @@ def test_quotes_are_letters_between_tabs_alone(write) -> None:
 
 
 @pytest.mark.parametrize("order", [("id", "text"), ("text", "id"), ("a", "text", "id")])
-def test_tables_by_tab_as_pandas_writes_them(write, order: tuple[str, ...]) -> None:
+def test_tab_separated_tables_of_pandas_are_read(write, order: tuple[str, ...]) -> None:
     texts = ["a\nb", 'c "d" e', "f\tg\n\n h", '"i" j', "k", 'l\n"m"', '"n', 'o"']
     table = [order, *([{"id": str(number), "text": text, "a": "x\ny"}[name] for name in order]
                       for number, text in enumerate(texts))]
@@ -73,12 +73,12 @@ def test_tables_by_tab_as_pandas_writes_them(write, order: tuple[str, ...]) -> N
     assert found[1].place.endswith(f":{4 + (len(order) == 3)}")
 
 
-def test_stray_quotes_between_tabs_join_no_rows(write) -> None:
+def test_stray_quotes_between_tabs_do_not_join_rows(write) -> None:
     found = rows(write('text\tid\n"a\t1\nb\t2\nc"\t3\nd ""e""\t4\n"f"\t5\n"g\t6\n'))
     assert [record["text"] for record in found] == ['"a', "b", 'c"', 'd ""e""', '"f"', '"g']
 
 
-def test_csv_equals_pythons_reader_on_random_tables(write) -> None:
+def test_random_csv_tables_equal_python_csv(write) -> None:
     draw = random.Random(4)
     for _ in range(50):
         table = [["text", "id"], *(["x" + "".join(draw.choices('ab,;"\n \t', k=6)) + "x", str(n)]
@@ -99,7 +99,7 @@ def test_csv_equals_pythons_reader_on_random_tables(write) -> None:
      "found the label 'b', expected 1 or 0"),
     ("text,s\na,1.2.3\n", TableConfig("score=s"), "found the score '1.2.3', expected a num"),
     ("text,s\na,inf\n", TableConfig("score=s"), "found the score 'inf'")])
-def test_bad_rows(write, content: str, config: TableConfig, fault: str) -> None:
+def test_bad_rows_are_rejected(write, content: str, config: TableConfig, fault: str) -> None:
     faults: list[RecordError] = []
     found = list(table_records([write(content)], config, reject=faults.append))
     assert found == [] or '"a\n' in content
@@ -113,8 +113,7 @@ def test_bad_rows(write, content: str, config: TableConfig, fault: str) -> None:
     ("a,b\n1,2\n", TableConfig("text=a,label=c"), "name it with columns"),
     ('text,n\na,1\n"b,2\nc,3\n', TableConfig(), "set.tsv:3: found a damaged quoted field"),
     ('text,n\n"a" b,1\n', TableConfig(), "set quoting off to read quotes as characters")])
-def test_tables_that_cannot_be_read(write, content: str, config: TableConfig,
-                                    fault: str) -> None:
+def test_damaged_tables_are_errors(write, content: str, config: TableConfig, fault: str) -> None:
     with pytest.raises(DataError) as refused:
         list(table_records([write(content)], config, reject=lambda error: None))
     assert fault in str(refused.value)
@@ -126,14 +125,14 @@ def test_tables_that_cannot_be_read(write, content: str, config: TableConfig,
     ({"delimiter": ",;"}, "delimiter: found ',;', expected one character, or tab"),
     ({"label_names": "1,0"}, "label_names: found '1,0', expected VALUE=LABEL"),
     ({"quoting": "yes"}, "quoting"), ({"labels_separator": ""}, "labels_separator")])
-def test_wrong_settings(settings: dict[str, str], fault: str) -> None:
+def test_wrong_settings_are_errors(settings: dict[str, str], fault: str) -> None:
     with pytest.raises(ValueError, match=r"expected") as refused:
         TableConfig(**settings)  # type: ignore[arg-type]
     assert fault in str(refused.value)
 
 
 @pytest.mark.data
-def test_gad(data: Path) -> None:
+def test_gad_is_read(data: Path) -> None:
     headless = ("sentence", "label")
     train, test = (rows(str(data / f"en/re/GAD/{part}.tsv"), GAD, headless)
                    for part in ("train", "test"))
@@ -144,7 +143,7 @@ def test_gad(data: Path) -> None:
 
 
 @pytest.mark.data
-def test_biosses_is_the_mean_of_five(data: Path) -> None:
+def test_biosses_scores_are_means_of_five(data: Path) -> None:
     found = rows(str(data / "en/sts/BIOSSES/biosses.tsv"), BIOSSES)
     assert len(found) == 100
     assert all(record["text_pair"] and record["score"] == pytest.approx(
@@ -153,7 +152,7 @@ def test_biosses_is_the_mean_of_five(data: Path) -> None:
 
 @pytest.mark.data
 @pytest.mark.parametrize(("part", "count", "yes"), [("train", 728, 579), ("test", 128, 102)])
-def test_yes_no_questions(data: Path, part: str, count: int, yes: int) -> None:
+def test_yes_no_questions_are_read(data: Path, part: str, count: int, yes: int) -> None:
     found = rows(str(data / f"en/qa/bioasq/yesno/{part}.tsv"), BIOASQ_YESNO)
     labels = Counter(record["label"] for record in found)
     assert labels == {"yes": yes, "no": count - yes}

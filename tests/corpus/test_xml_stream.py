@@ -1,4 +1,4 @@
-"""XML read piece by piece, and what is refused."""
+"""XML read in pieces, and XML that is rejected."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def texts(path: str) -> list[str]:
     b"\xef\xbb\xbf<Set><a>1</a><a>23</a></Set>",
     '<?xml version="1.0" encoding="UTF-16"?><Set><a>1</a><a>23</a></Set>'.encode("utf-16"),
 ])
-def test_elements(write, content: str | bytes) -> None:
+def test_elements_are_yielded_in_order(write, content: str | bytes) -> None:
     assert texts(write(content)) == ["1", "23"]
 
 
 DTD = '<!DOCTYPE Set PUBLIC "-//X" "http://nowhere.invalid/x.dtd">'
 
 
-def test_names_of_characters_are_read_and_no_other_file(tmp_path: Path, write) -> None:
+def test_character_names_are_read_without_other_files(tmp_path: Path, write) -> None:
     (tmp_path / "s.dtd").write_text('<!ENTITY beta "another file"><!ENTITY own "another">')
     for declared in (DTD, f'<!DOCTYPE Set SYSTEM "file://{tmp_path}/s.dtd">',
                      f'<!DOCTYPE Set SYSTEM "{tmp_path}/s.dtd">'):
@@ -49,7 +49,7 @@ def test_names_of_characters_are_read_and_no_other_file(tmp_path: Path, write) -
             texts(write(f"{declared}<Set><a>&own;</a></Set>"))
 
 
-def test_every_name_of_html_is_that_character(write) -> None:
+def test_every_html_name_becomes_its_character(write) -> None:
     names = [name for name in html5 if name.endswith(";")]
     path = write(f"{DTD}<Set>{''.join(f'<a>&{name}</a>' for name in names)}</Set>")
     assert texts(path) == [html5[name] for name in names]
@@ -57,7 +57,7 @@ def test_every_name_of_html_is_that_character(write) -> None:
 
 @pytest.mark.parametrize("body", ["<Set><a>&l11;</a></Set>", '<Set x="&l11;"><a>1</a></Set>'])
 @pytest.mark.parametrize("start", ["", "<!-- <Set> -->", "<!--" + "x" * 200_000 + "-->"])
-def test_an_entity_bomb_is_refused_at_once(write, start: str, body: str) -> None:
+def test_an_entity_bomb_is_an_error_before_it_expands(write, start: str, body: str) -> None:
     path = write(start + LAUGHS + body)
     started = time.process_time()
     with pytest.raises(DataError, match=r"in\.xml:1: found a declaration of the entity 'l0'"):
@@ -68,7 +68,7 @@ def test_an_entity_bomb_is_refused_at_once(write, start: str, body: str) -> None
 @pytest.mark.parametrize("declared", ['<!ENTITY f SYSTEM "file:///etc/hostname">',
                                       '<!ENTITY % p SYSTEM "http://nowhere.invalid/">',
                                       '<!ENTITY f "harmless">'])
-def test_any_entity_is_refused(write, declared: str) -> None:
+def test_any_declared_entity_is_an_error(write, declared: str) -> None:
     path = write(f"<?xml version='1.0'?>\n<!DOCTYPE Set [\n{declared}]>\n<Set><a>&f;</a></Set>")
     with pytest.raises(DataError, match=r"in\.xml:3: found a declaration of the entity"):
         texts(path)
@@ -89,7 +89,7 @@ def test_any_entity_is_refused(write, declared: str) -> None:
     (b"<Set>\n<a>\xff\xfe</a></Set>", r"in\.xml:2: damaged XML"),
     ('<?xml version="1.0" encoding="UTF-7"?><Set/>', r"in\.xml:1: not XML"),
 ])
-def test_damage_is_one_message_with_its_line(write, content: str | bytes, message: str) -> None:
+def test_damage_is_an_error_with_its_line(write, content: str | bytes, message: str) -> None:
     with pytest.raises(DataError, match=message) as caught:
         texts(write(content))
     assert len(str(caught.value).splitlines()) == 1
@@ -113,18 +113,18 @@ def test_memory_does_not_grow(write, start: str, end: str) -> None:
     ("<Set><b/><c/></Set>", r"in\.xml: found <b> in <Set>, expected <a>"),
     ("<Set><b><a/></b></Set>", r"in\.xml: found <b> in <Set>, expected <a>"),
     ("<Set xmlns='urn:x'><a/></Set>", r"in\.xml: found <{urn:x}a> in <{urn:x}Set>, expected <a>")])
-def test_a_root_with_other_children_alone_is_refused(write, content: str, told: str) -> None:
+def test_a_root_with_only_other_children_is_an_error(write, content: str, told: str) -> None:
     with pytest.raises(DataError, match=told):
         list(xml_elements(write(content), ("Set",), ("a",), children=True))
 
 
-def test_a_child_of_many_lines_keeps_lines_right(write) -> None:
+def test_line_numbers_are_correct_after_a_long_child(write) -> None:
     path = write("<Set>" + "<a>" + "\n" * 70_000 + "</a><a>1</a>\n<a>2</a></Set>")
     elements = xml_elements(path, ("Set",), ("a",))
     assert [element.sourceline for element in elements] == [1, 70_001, 70_002]
 
 
 @pytest.mark.parametrize("content", ["<Set><a>" + "<b/>" * 400_000, "<Set><a>" + "x" * 2_000_000])
-def test_a_child_larger_than_a_record_is_refused(write, content: str) -> None:
+def test_a_child_larger_than_a_record_is_an_error(write, content: str) -> None:
     with limiting_records(1), pytest.raises(DataError, match=r"in\.xml:1: found a record of more"):
         list(xml_elements(write(f"{content}</a></Set>"), ("Set",), ("a",)))

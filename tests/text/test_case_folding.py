@@ -1,4 +1,4 @@
-"""Folding by table against the normalizers themselves."""
+"""Folding with the table, compared with the normalizers."""
 
 # ruff: noqa: RUF001
 from __future__ import annotations
@@ -29,7 +29,7 @@ TEXTS = (
 
 
 def reference(rule: dict[str, Any], text: str) -> str:
-    """The library on the whole text, without the spaces that it puts around Chinese."""
+    """Fold the complete text with the library, without the spaces that it puts around Chinese."""
     found = _library(rule).normalize_str(text)
     return "".join(" " if one.isspace() else one for one in found)
 
@@ -44,10 +44,10 @@ def _library(rule: dict[str, Any]) -> Any:
 @pytest.mark.parametrize("text", TEXTS, ids=ascii)
 @pytest.mark.parametrize("rule", [BERT, CASED, KEPT, NFKC, NFC],
                          ids=["bert", "cased", "accents", "nfkc", "nfc"])
-def test_the_table_says_what_the_normalizer_says(rule: dict[str, Any], text: str) -> None:
+def test_table_equals_the_normalizer(rule: dict[str, Any], text: str) -> None:
     found = as_string(Folding(json.dumps(rule)).fold(text).codes)
     expected = reference(rule, text)
-    if rule["type"] == "BertNormalizer":  # puts spaces around Chinese characters
+    if rule["type"] == "BertNormalizer":  # adds spaces around Chinese characters
         found, expected = found.replace(" ", ""), expected.replace(" ", "")
     assert found == expected
 
@@ -55,13 +55,13 @@ def test_the_table_says_what_the_normalizer_says(rule: dict[str, Any], text: str
 @pytest.mark.parametrize(("one", "other"), [
     ("straße", "STRASSE"), ("ΟΔΟΣ", "οδος"), ("İ", "i\u0307"), ("Perche\u0301", "PERCHÉ"),
     ("Ёлка", "е\u0308лка"), ("lym\u00adphoma", "Lymphoma"), ("ﬁbrosis", "FIBROSIS")])
-def test_caseless_follows_unicode(one: str, other: str) -> None:
+def test_caseless_follows_unicode_case_folding(one: str, other: str) -> None:
     folding = Folding(CASELESS)
     assert folding.string(one) == folding.string(other)
     assert Folding(EXACT).string(one) != Folding(EXACT).string(other)
 
 
-def test_exact_takes_equal_writings_for_one() -> None:
+def test_exact_unites_canonically_equal_text() -> None:
     folding = Folding(EXACT)
     assert folding.string("perche\u0301") == folding.string("perché") == "perché"
     assert folding.string("Perché") != folding.string("perché")
@@ -69,7 +69,7 @@ def test_exact_takes_equal_writings_for_one() -> None:
 
 
 @pytest.mark.parametrize("rule", [EXACT, CASELESS, "null", json.dumps(BERT)])
-def test_each_character_knows_where_it_came_from(rule: str) -> None:
+def test_positions_refer_to_the_original_text(rule: str) -> None:
     text = "x e\u0301\u0323 ß \u00ad y ﬁ İ z"
     folded = Folding(rule).fold(text)
     places = folded.positions(np.arange(len(folded.codes) + 1))

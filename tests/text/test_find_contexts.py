@@ -1,4 +1,4 @@
-"""The sample against what is drawn by looking at everything."""
+"""The sample, compared with a brute-force sample of all sentences."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def draw(*paths: Path, processes: int = 1, targets: WordList = TARGETS, **settin
 
 
 def everything(texts: list[dict[str, Any]]) -> dict[str, list[tuple[str, str, int, int]]]:
-    """All sentences of each word, with its first place, by regular expressions."""
+    """Find all sentences of each word, with its first position, by regular expressions."""
     found = defaultdict(list)
     for record in texts:
         for start, end in sentence_spans(record["text"], "it"):
@@ -75,7 +75,7 @@ def sampled(lines: list[dict[str, Any]]) -> dict[str, list[tuple[str, str, int, 
     return found
 
 
-def test_with_room_for_all_every_sentence_is_found(source: Path) -> None:
+def test_large_sample_contains_every_sentence(source: Path) -> None:
     lines, report = draw(source, max_sentences=10_000)
     expected = everything(records(300))
     assert sampled(lines) == expected
@@ -96,8 +96,8 @@ def test_processes_and_blocks_change_nothing(source: Path, monkeypatch: pytest.M
     assert draw(source, max_sentences=5, processes=processes) == expected
 
 
-def test_files_are_one_corpus_and_words_draw_alone(source: Path,
-                                                   write_lines: Callable[..., Path]) -> None:
+def test_words_are_sampled_independently_over_all_files(source: Path,
+                                                        write_lines: Callable[..., Path]) -> None:
     expected = sampled(draw(source, max_sentences=5)[0])
     parts = [write_lines("a.jsonl", *records(300)[:100]), write_lines("b.jsonl"),
              write_lines("c.jsonl", *records(300)[100:])]
@@ -108,7 +108,7 @@ def test_files_are_one_corpus_and_words_draw_alone(source: Path,
 
 
 def test_every_sentence_has_the_same_chance(write_lines: Callable[..., Path]) -> None:
-    """A sentence that says a word five times is as likely as others; so is a repeated one."""
+    """A sentence that contains a word five times is as likely as others, also a repeated one."""
     texts = ["L'asma guarisce. Asma e asma e asma e asma e asma. Asma no.",
              "Asma lieve. Asma sì.",
              "La cura dell'asma riesce. Niente qui. Asma lieve. Asma lieve."]
@@ -121,14 +121,14 @@ def test_every_sentence_has_the_same_chance(write_lines: Callable[..., Path]) ->
     counts = Counter(line["id"] for seed in range(rounds) for line in
                      draw(source, max_sentences=most, seed=seed, targets=targets)[0])
     expected = rounds * most / len(everywhere)
-    # Drawing without return: the statistic's mean is the number of sentences less those drawn.
+    # Sampling without replacement: the statistic's mean is the number of unsampled sentences.
     statistic = sum((counts[name] - expected) ** 2 / expected for name in everywhere)
     assert statistic * (len(everywhere) - 1) / (len(everywhere) - most) < 24.3  # 7 degrees, 0.1 %
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_bad_lines_are_told_as_by_the_reader(source: Path, monkeypatch: pytest.MonkeyPatch,
-                                             processes: int) -> None:
+def test_bad_lines_are_rejected_as_by_the_reader(source: Path, monkeypatch: pytest.MonkeyPatch,
+                                                 processes: int) -> None:
     monkeypatch.setattr(blocks, "_BLOCK_BYTES", 2_000)
     raw = source.read_bytes().splitlines(keepends=True)
     for place in range(250, 0, -50):
@@ -147,7 +147,7 @@ def test_bad_lines_are_told_as_by_the_reader(source: Path, monkeypatch: pytest.M
         draw(source, processes=processes)
 
 
-# The kernel's own peak: what getrusage says includes the process that forked this one.
+# The kernel's peak value: what getrusage says includes the process that forked this one.
 _MEASURED = """
 import re, sys
 from pathlib import Path

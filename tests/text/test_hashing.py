@@ -1,4 +1,4 @@
-"""An index of hashes against plain Python."""
+"""An index of hashes, compared with plain Python."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bmtools.text.hashing import HashIndex
 
 
 @pytest.mark.parametrize("size", [0, 1, 100, 50_000])
-def test_all_that_are_there_are_found(size: int) -> None:
+def test_all_values_in_the_index_are_found(size: int) -> None:
     rng = np.random.default_rng(size)
     hashes = rng.integers(0, 1 << 64, size, dtype=np.uint64)
     hashes[size // 2:] = hashes[:size - size // 2]  # each twice

@@ -1,4 +1,4 @@
-"""Language codes, against the lists of the standards and of NLLB-200's model card."""
+"""Language codes, compared with lists in the standards and in NLLB-200's model card."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from bmtools.text.languages import nllb_code, three_letters, two_letters
 
-# ISO 639-2 (bibliographic form) to ISO 639-1, for the languages that PubMed names.
+# ISO 639-2 (bibliographic codes) to ISO 639-1, for the languages in PubMed.
 PUBMED = """
     afr:af alb:sq ara:ar arm:hy aze:az bos:bs bul:bg cat:ca chi:zh cze:cs dan:da dut:nl eng:en
     epo:eo est:et fin:fi fre:fr geo:ka ger:de gla:gd gre:el heb:he hin:hi hrv:hr hun:hu ice:is
@@ -31,12 +31,12 @@ def pairs(table: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize(("code", "short"), pairs(PUBMED))
-def test_pubmeds_codes_become_two_letters(code: str, short: str) -> None:
+def test_pubmed_codes_become_two_letter_codes(code: str, short: str) -> None:
     assert two_letters(code) == two_letters(f" {code.upper()}") == short
 
 
 @pytest.mark.parametrize(("short", "code"), pairs(THREE_LETTERS))
-def test_two_letters_become_three_with_a_script(short: str, code: str) -> None:
+def test_two_letter_codes_become_nllb_codes(short: str, code: str) -> None:
     assert three_letters(short) == three_letters(f"{short.upper()}-XY") == code
     expected = "arb" if short == "ar" else code
     assert nllb_code(short) == f"{expected}_{OTHER_SCRIPTS.get(short, 'Latn')}"
@@ -45,5 +45,5 @@ def test_two_letters_become_three_with_a_script(short: str, code: str) -> None:
 @pytest.mark.parametrize(("code", "three", "nllb"), [
     ("it-IT", "ita", "ita_Latn"), ("pt_BR", "por", "por_Latn"), ("cat", "cat", "cat_Latn"),
     ("xx", "xx", "xx_Latn"), ("no language", "no language", "no language_Latn")])
-def test_regions_are_ignored_and_unknown_codes_stay(code: str, three: str, nllb: str) -> None:
+def test_regions_are_ignored_and_unknown_codes_are_kept(code: str, three: str, nllb: str) -> None:
     assert (three_letters(code), nllb_code(code)) == (three, nllb)

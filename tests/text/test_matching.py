@@ -1,4 +1,4 @@
-"""Finding words by arithmetic against a search of every place."""
+"""Word search with arrays, compared with a search at every position."""
 
 # ruff: noqa: RUF001
 from __future__ import annotations
@@ -34,11 +34,11 @@ def said(rule: str, words: Sequence[str], text: str) -> list[str]:
 
 
 def search(rule: str, words: Sequence[str], text: str) -> list[Place]:
-    """Look at every stretch of a text."""
+    """Compare every stretch of a text."""
     folding = Folding(rule)
     wanted = {folding.string(word): word for word in words}
     longest = 3 * max(map(len, words))
-    # Marks that vanish belong to the letter before them.
+    # Marks that vanish belong to the previous letter.
     found = {(folded, start): end for start in range(len(text))
              if not unicodedata.combining(text[start]) and not text[start].isspace()
              for end in range(start + 1, min(len(text), start + longest) + 1)
@@ -74,8 +74,8 @@ def joins(character: str) -> bool:
     (BERT, ["л", "Ё", "е\u0308", " ", "ο", "Ό", "1", "_", "\n"],
      ["ле", "е", "ое", "л1", "о", "1", "ο", "л е"]),
 ], ids=["accents", "caseless", "japanese", "greek and russian"])
-def test_the_same_as_looking_everywhere(rule: str, alphabet: list[str],
-                                        words: list[str]) -> None:
+def test_matches_equal_a_brute_force_search(rule: str, alphabet: list[str],
+                                            words: list[str]) -> None:
     folding = Folding(rule)
     words = list({folding.string(word): word for word in words}.values())
     rng = random.Random(1)
@@ -105,12 +105,12 @@ def test_the_same_as_looking_everywhere(rule: str, alphabet: list[str],
     (["リンパ腫", "B型肝炎"], "悪性リンパ腫です。B型肝炎、AB型肝炎", ["リンパ腫", "B型肝炎"]),
     (["lymphoma"], "lym\u00adphoma\u00ad lymphoma_x", ["lym\u00adphoma", "lymphoma"]),
 ])
-def test_words_match_as_words(words: list[str], text: str, expected: list[str]) -> None:
+def test_only_complete_words_match(words: list[str], text: str, expected: list[str]) -> None:
     assert said(CASELESS, words, text) == expected
 
 
 def test_words_are_folded_once() -> None:
-    """Spelling Greek before accents are taken off makes another word of what is folded."""
+    """Folding Greek again after accents are removed would change the word."""
     steps = [normalizers.Replace("α", "alpha"), normalizers.NFD(), normalizers.StripAccents()]
     rule = json.dumps(json.loads(normalizers.Sequence(steps).__getstate__()))
     words = WordList.of(["TNF-ά", "α"], rule)
@@ -122,7 +122,7 @@ def test_words_are_folded_once() -> None:
                 ("TNF-ά", "TNF-ά"), ("α", "α"), ("α", "α")]
 
 
-def test_many_words_in_long_text() -> None:
+def test_many_words_are_found_in_long_text() -> None:
     rng = np.random.default_rng(0)
     letters = np.array(list("abcdefgh"))
     vocabulary = ["".join(rng.choice(letters, rng.integers(1, 9))) for _ in range(3_000)]

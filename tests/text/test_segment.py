@@ -23,7 +23,7 @@ def sentences(text: str, lang: str) -> list[str]:
     return [text[start:end] for start, end in sentence_spans(text, lang)]
 
 
-# Sentences are set apart by a bar; what is not should stay in one piece.
+# Bars mark the sentence borders; other text must not be divided.
 @pytest.mark.parametrize(("lang", "marked"), [
     ("en", "The result is shown in Fig. 2 and in Tab. 3.|It was clear."),
     ("en", "We gave 5 mg vs. 10 mg of a drug, e.g. aspirin.|No effect was seen."),
@@ -73,14 +73,14 @@ def sentences(text: str, lang: str) -> list[str]:
     ("es", "Las heridas cicatrizaron bien.|El paciente tuvo un volumen de 101,7 c.c.|En los "
            "análisis nada.|Fueron compatibles con ST.|Se le operó."),
 ])
-def test_sentences(lang: str, marked: str) -> None:
+def test_sentence_borders_by_hand(lang: str, marked: str) -> None:
     expected = marked.split("|")
     assert sentences(" ".join(expected), lang) == expected
 
 
 @pytest.mark.parametrize(("lang", "precision", "recall"), [("it", 0.99, 0.98), ("en", 0.98, 0.99)])
-def test_borders_read_by_hand(lang: str, precision: float, recall: float) -> None:
-    """Before this list was made, Italian had 0.90 and 0.99, English 0.98 and 0.96."""
+def test_border_errors_in_annotated_texts(lang: str, precision: float, recall: float) -> None:
+    """Without this list, the values were 0.90 and 0.99 for Italian, 0.98 and 0.96 for English."""
     lines = (CORPUS / f"borders-{lang}.txt").read_text("utf-8").splitlines()
     places = [line.split("\t") for line in lines if not line.startswith("#")]
     assert len(places) == 200
@@ -92,7 +92,7 @@ def test_borders_read_by_hand(lang: str, precision: float, recall: float) -> Non
 
 
 def border_errors(passages: Iterable[list[str]], lang: str) -> float:
-    """Borders found inside sentences, and borders missed, per sentence."""
+    """Return borders found inside sentences and missed borders, per sentence."""
     wrong = total = 0
     for lines in passages:
         text = " ".join(lines)
@@ -102,16 +102,16 @@ def border_errors(passages: Iterable[list[str]], lang: str) -> float:
     return wrong / total
 
 
-def test_german_letters_read_by_hand() -> None:
-    """Before the list of German was made, it was 0.12."""
+def test_border_errors_in_german_letters() -> None:
+    """Without the German list, the value was 0.12."""
     text = (CORPUS / "sentences-de.txt").read_text("utf-8").partition("\n\n")[2]
     lines = [passage.splitlines() for passage in text.split("\n\n")]
     assert border_errors(lines, "de") <= 0.02
 
 
 @pytest.mark.data
-def test_spanish_cases_of_e3c(data: Path) -> None:
-    """Before the list of Spanish was made, it was 0.037; captions without a point count, too."""
+def test_border_errors_in_spanish_cases(data: Path) -> None:
+    """Without the Spanish list, the value was 0.037. Captions without a point also count."""
     blocks = [(data / f"es/ner/E3C/{part}.txt").read_text() for part in ("train", "test")]
     passages = [[re.sub(r" ([.,;:!?)\]])", r"\1", " ".join(line.rpartition(" ")[0]
                                                          for line in sentence.splitlines()))
@@ -120,12 +120,12 @@ def test_spanish_cases_of_e3c(data: Path) -> None:
 
 
 def ends_a_sentence(excerpt: str, lang: str) -> bool:
-    """Whether there is a border at the sign."""
+    """Return whether there is a border at the sign."""
     spans = sentence_spans(excerpt.replace("‖", " "), lang)
     return excerpt.index("‖") in {end for _, end in spans}
 
 
-def test_own_abbreviations(tmp_path: Path) -> None:
+def test_user_abbreviations_are_used(tmp_path: Path) -> None:
     own = tmp_path / "own.txt"
     own.write_text("# of our hospital\nriab.  # riabilitazione\n\nAmb. ...\n")
     text = "Visto in Amb. Cardiologia dopo riab. (3 mesi) a casa. Sta bene."
@@ -186,7 +186,7 @@ def stretches_of(text: str) -> list[str]:
      ['He said "nothing helps. Nothing ever" and slept. ', "We left."]),
     ("A list 1) is closed. Never again.", ["A list 1) is closed. Never again."]),
 ])
-def test_texts_are_cut_only_where_it_is_sure(text: str, expected: list[str]) -> None:
+def test_stretches_end_only_at_certain_borders(text: str, expected: list[str]) -> None:
     assert stretches_of(text) == expected
     assert "".join(stretches_of(text)) == text
 
@@ -196,8 +196,8 @@ def test_texts_are_cut_only_where_it_is_sure(text: str, expected: list[str]) -> 
     ("en/corpus/pubmed-drug-reviews.jsonl.gz", "en", 0.005),
     ("en/corpus/pubmed-case-reports.jsonl.gz", "en", 0.005),
     ("it/corpus/native-leaflets.jsonl.gz", "it", 0.005)])
-def test_sentences_of_stretches_are_those_of_the_text(data: Path, name: str, lang: str,
-                                                      most: float) -> None:
+def test_stretches_have_the_sentences_of_the_text(data: Path, name: str, lang: str,
+                                                  most: float) -> None:
     with gzip.open(data / name, "rt", encoding="utf-8") as stream:
         texts = [json.loads(line)["text"] for line in itertools.islice(stream, 400)]
     whole = {(number, *span) for number, text in enumerate(texts)

@@ -1,4 +1,4 @@
-"""Documents cut into sentences."""
+"""Documents split into sentences."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def entity(text: str, mention: str, **keys: object) -> dict:
     return {"start": start, "end": start + len(mention), "type": "X", "text": mention, **keys}
 
 
-def test_ids_offsets_and_other_keys() -> None:
+def test_sentence_records_have_ids_offsets_and_other_keys() -> None:
     record = Record(id="7", text=" One. Two here. ", lang="en", title="T", meta={"year": 1990},
                     place="f:3")
     first, second = cut(record)
@@ -35,7 +35,7 @@ def test_ids_offsets_and_other_keys() -> None:
     assert second.place == "f:3"
 
 
-def test_entities_and_relations_are_counted_anew() -> None:
+def test_offsets_of_entities_and_relations_are_recomputed() -> None:
     text = "Aspirin stops pain. Ibuprofen does too."
     record = Record(id="1", text=text, lang="en", relations=[
         {"head": "a", "tail": "b", "type": "R"}], entities=[
@@ -94,7 +94,7 @@ def test_no_entity_is_lost_in_real_documents(data: Path) -> None:
 
 
 @pytest.mark.data
-def test_documents_can_be_put_together_again(data: Path) -> None:
+def test_documents_can_be_restored_from_sentences(data: Path) -> None:
     for record in pubmed_records([str(data / "en/pubmed-xml/medline16n0902.xml.gz")]):
         rebuilt = [" "] * len(record["text"])
         for sentence in cut(record):

@@ -1,4 +1,4 @@
-"""Words to look for, from files and from vocabularies."""
+"""Words to search for, from files and vocabularies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def wordpiece(*tokens: str, lowercase: bool = True) -> Tokenizer:
     return backend
 
 
-def test_words_of_a_file(tmp_path: Path) -> None:
+def test_words_are_read_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "words.txt"
     path.write_text("Lymphoma\n\n TNF-alpha \r\nlymphoma\nmyocardial  infarction\n2\n")
     exact = read_word_list(str(path), EXACT)
@@ -40,14 +40,14 @@ def test_words_of_a_file(tmp_path: Path) -> None:
     (" \n\n", r"words.txt: found no words, expected one a line"),
     ("asma\n+++\n", r"words.txt:2: found '\+\+\+', which contains no letter or digit"),
     ("\u00ad\n", r"words.txt:1: found '\\xad', which contains no letter")])
-def test_files_without_words(tmp_path: Path, content: str, message: str) -> None:
+def test_files_without_words_are_errors(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "words.txt"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match=message):
         read_word_list(str(path), EXACT)
 
 
-def test_new_words_begin_a_word_and_hold_a_letter() -> None:
+def test_new_words_begin_a_word_and_contain_a_letter() -> None:
     new = wordpiece("asma", "##oma", "linfoma", "12", "b12", ".", "[MASK]x")
     assert new_words(new, None).words == ("asma", "linfoma", "b12", "[MASK]x")
     found = new_words(new, wordpiece("asma", "oma", "##linfoma"))
@@ -57,7 +57,7 @@ def test_new_words_begin_a_word_and_hold_a_letter() -> None:
         new_words(new, new)
 
 
-def test_byte_level_vocabularies_spell_words() -> None:
+def test_words_of_byte_level_vocabularies_are_decoded() -> None:
     backend = Tokenizer(models.BPE(
         vocab={token: number for number, token in enumerate(
             ["a", "Ġlymph", "oma", "Ġperché".replace("é", "Ã©"), "Ġ12"])}, merges=[]))

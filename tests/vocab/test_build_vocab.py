@@ -1,4 +1,4 @@
-"""Vocabularies from Python."""
+"""Building of vocabularies in Python."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bmtools.vocab.settings import VocabularyConfig
 RECORDS = [{"id": "1", "title": "Cuore", "text": "il cuore batte e il sangue scorre"}] * 3
 
 
-def test_a_vocabulary_is_built_compared_and_extended_in_a_line_each(tmp_path: Path) -> None:
+def test_build_compare_and_extend_a_vocabulary_from_python(tmp_path: Path) -> None:
     config = VocabularyConfig(size=100, uncased=True, allow_fewer=True)
     built = bmtools.vocab.build_vocab(RECORDS, config, tmp_path / "tok")
     assert built.results["vocab_size"] == len(built.tokenizer)
@@ -48,7 +48,7 @@ def test_a_vocabulary_is_built_compared_and_extended_in_a_line_each(tmp_path: Pa
 
 
 def test_a_vocabulary_is_built_without_torch(tmp_path: Path) -> None:
-    """Its import takes more memory and nearly as much time as training on 20 MB."""
+    """Importing torch takes more memory and nearly as much time as training on 20 MB."""
     code = ("import sys\nfrom bmtools.vocab import build_vocab\n"
             f"build_vocab({RECORDS}, output=sys.argv[1], size=100, allow_fewer=True)\n"
             "assert not {'torch', 'transformers'} & set(sys.modules)")
@@ -79,7 +79,7 @@ def test_the_lowest_keys_are_sampled() -> None:
                                 "total_bytes": 2_000}
 
 
-def test_batches_do_not_matter_and_seeds_do() -> None:
+def test_sample_depends_on_the_seed_and_not_on_batches() -> None:
     texts = ["x" * (number % 9 + 1) for number in range(300)]
     bit_by_bit = DocumentSample(200, 0)
     for start in range(0, 300, 7):
@@ -87,7 +87,7 @@ def test_batches_do_not_matter_and_seeds_do() -> None:
     assert list(bit_by_bit.add([])) == sampled(texts, 200) != sampled(texts, 200, seed=1)
 
 
-def test_a_document_larger_than_the_bound_leaves_room_for_others() -> None:
+def test_documents_larger_than_the_limit_are_skipped() -> None:
     texts = [f"{number:04}" for number in range(50)]
     for place in (0, 25, 50):
         found = sampled([*texts[:place], "x" * 101, *texts[place:]], 100)
@@ -102,7 +102,7 @@ def test_every_document_has_the_same_chance() -> None:
     assert all(abs(found[text] - 500) < 4.5 * 19.4 for text in texts)
 
 
-def test_memory_holds_no_documents() -> None:
+def test_documents_are_not_kept_in_memory() -> None:
     def texts() -> object:
         return ("x" * 10_000 + str(number) for number in range(3_000))
 

@@ -1,4 +1,4 @@
-"""What vocabularies make of the same text, entities and terms."""
+"""Comparison of vocabularies on the same text, entities and terms."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def figures(line: dict[str, Any], *keys: str) -> tuple[Any, ...]:
 PAIR = {"whole": wordpiece("asma", "diabete", "like"), "letters": wordpiece("as", "##ma")}
 
 
-def test_a_hand_worked_text() -> None:
+def test_numbers_of_a_hand_worked_text() -> None:
     found = lines_of(PAIR, RECORDS)
-    # asma asma e diabete asma like il farmaco asma e א: eleven words; signs: , - .
+    # asma asma e diabete asma like il farmaco asma e א: eleven words, and the signs , - .
     whole, letters = found["whole", "text"], found["letters", "text"]
     assert figures(whole, "words", "pieces", "tokens") == (11, 4 + 2 + 1 + 1 + 2 + 7 + 1, 18 + 3)
     assert figures(letters, "words", "pieces", "tokens") == (11, 30, 30 + 3)  # 8+2+7+4+2+6+1
@@ -59,7 +59,7 @@ def test_a_hand_worked_text() -> None:
     assert whole["relative_tokens"] == 1
 
 
-def test_entities_are_counted_mention_by_mention_and_apart() -> None:
+def test_each_mention_of_an_entity_counts() -> None:
     found = lines_of(PAIR, RECORDS)
     assert list(found)[:8] == [(name, scope) for scope in (
         "text", "entities", "entities:Disease", "entities:Drug") for name in PAIR]
@@ -74,7 +74,7 @@ def test_entities_are_counted_mention_by_mention_and_apart() -> None:
     assert figures(drug, "words", "pieces") == (1, 7)
 
 
-def test_the_worst_terms_and_the_costliest() -> None:
+def test_worst_and_costliest_terms_are_ranked() -> None:
     records = [Record(id="1", text="farmaco asma asma asma like like il")]
     line = lines_of(PAIR, records, worst=2)["letters", "text"]
     assert line["worst"] == [
@@ -90,7 +90,7 @@ def test_the_worst_terms_and_the_costliest() -> None:
     assert line["whole", "terms"]["worst"] == []
 
 
-def test_terms_with_types_and_without() -> None:
+def test_terms_with_and_without_types_are_compared() -> None:
     found = lines_of(PAIR, [], [Term("asma", "disease"), Term("il"), Term("farmaco", "drug.x")])
     assert [scope for name, scope in found if name == "whole"] == [
         "terms", "terms:disease", "terms:drug.x"]
@@ -109,7 +109,7 @@ def test_terms_are_read_with_their_types(tmp_path: Path) -> None:
 
 
 def judged(tokenizer: Any, texts: Counter[str]) -> int:
-    """Tokens by transformers itself, text by text."""
+    """Encode each text with transformers."""
     return sum(count * len(tokenizer.tokenize(text)) for text, count in texts.items())
 
 
@@ -126,7 +126,7 @@ def found(data: Path) -> dict[tuple[str, str], dict[str, Any]]:
 @pytest.mark.data
 @pytest.mark.parametrize("name", NAMES)
 def test_real_entities_against_transformers(data: Path, found: Any, name: str) -> None:
-    """Every mention of BC5CDR, one by one."""
+    """All mentions of BC5CDR."""
     tokenizer = BertTokenizerFast(str(data / "vocab" / f"{name}.txt"), do_lower_case=True)
     for kind in ("Chemical", "Disease"):
         mentions = Counter(
@@ -138,15 +138,17 @@ def test_real_entities_against_transformers(data: Path, found: Any, name: str) -
         assert line["tokens"] == judged(tokenizer, mentions)
         signs = sum(count * sum(one.isspace() or not one.isalnum() for one in mention)
                     for mention, count in mentions.items())
-        # Every sign of these mentions stands alone, as a token; spaces are none.
+        # Every sign in these mentions is a separate token, except for spaces.
         spaces = sum(count * mention.count(" ") for mention, count in mentions.items())
         assert line["pieces"] == line["tokens"] - (signs - spaces)
 
 
 @pytest.mark.data
-def test_biomegatrons_finding(data: Path, found: Any) -> None:
-    """Shin et al. 2020, table 3: entities break less under in-domain vocabularies, and less under
-    larger ones. Learned here: 8k, 16k and 30k on drug reviews."""
+def test_in_domain_and_larger_vocabularies_break_fewer_words(data: Path, found: Any) -> None:
+    """Shin et al. 2020, table 3: in-domain and larger vocabularies break entities less often.
+
+    The vocabularies here have 8k, 16k and 30k tokens, trained on drug reviews.
+    """
     def rates(kind: str) -> list[float]:
         return [found[name, f"entities:{kind}"]["pieces_per_word"] for name in NAMES]
 
@@ -155,7 +157,7 @@ def test_biomegatrons_finding(data: Path, found: Any) -> None:
     assert disease == pytest.approx([2.146, 1.367, 1.065], abs=1e-3)  # paper: 2.42, 1.236, 1.116
 
 
-def test_pieces_and_labels_of_each_term() -> None:
+def test_terms_are_shown_with_pieces_and_labels() -> None:
     """Shin et al. 2020, figure 1: labels of words, and of all pieces."""
     lines = [*compare_terms(PAIR, RECORDS, [Term("asma"), Term("asma  \u05d0", "x")])]
     assert [(line["term"], line.get("type"), line["count"]) for line in lines] == [
@@ -175,7 +177,7 @@ def test_pieces_and_labels_of_each_term() -> None:
         next(compare_terms(PAIR, [Record(id="1", text="asma")]))
 
 
-def test_pieces_of_byte_level_tokens_are_those_after_a_space() -> None:
+def test_byte_level_terms_are_encoded_after_a_space() -> None:
     tokens = ["[UNK]", *sorted(pre_tokenizers.ByteLevel.alphabet()), "as", "ma", "asma", "Ġasma"]
     backend = Tokenizer(models.BPE({token: number for number, token in enumerate(tokens)}, [
         ("a", "s"), ("m", "a"), ("as", "ma"), ("Ġ", "asma")]))
@@ -189,9 +191,11 @@ def test_pieces_of_byte_level_tokens_are_those_after_a_space() -> None:
 
 
 @pytest.mark.data
-def test_blurbs_seventeen_terms(data: Path) -> None:
-    """Gu et al. 2021, table 1: which terms are in the vocabularies of BERT and SciBERT. All
-    ticks agree, and all terms are whole in the in-domain vocabulary, as in PubMedBERT's."""
+def test_seventeen_terms_of_blurb_agree_with_the_paper(data: Path) -> None:
+    """Gu et al. 2021, table 1: terms in the vocabularies of BERT and SciBERT.
+
+    All ticks agree. All terms are one token in the in-domain vocabulary, as in PubMedBERT's.
+    """
     everywhere = ("diabetes", "leukemia", "lithium", "insulin", "DNA", "promoter")
     scientific = ("hypertension", "nephropathy", "lymphoma", "lidocaine")
     own = ("oropharyngeal", "cardiomyocyte", "chloramphenicol", "RecA", "acetyltransferase",

@@ -82,7 +82,7 @@ def unigram(splitter: Any = None, normalizer: Any = None, added: Sequence[Any] =
 
 
 def odd() -> list[AddedToken]:
-    """Added tokens that swallow spaces, or are matched after normalizing."""
+    """Return a tokenizer whose added tokens include spaces, or match after normalization."""
     return [AddedToken("<odd>", lstrip=True, rstrip=True), AddedToken("ossigeno", single_word=True)]
 
 
@@ -104,7 +104,7 @@ def xlm_roberta() -> Any:
 
 
 def xlm_roberta_now() -> Any:
-    """As transformers converts it; spaces in a row, and what becomes one, are written as a sign."""
+    """Return a tokenizer as converted by transformers, which writes several spaces as one sign."""
     steps = [normalizers.Nmt(), normalizers.NFKC(), normalizers.Strip(left=False, right=True),
              normalizers.Replace(Regex(" {2,}"), "▁")]
     return unigram(pre_tokenizers.Metaspace(prepend_scheme="first"), normalizers.Sequence(steps))
@@ -135,9 +135,9 @@ def tokenizer(request: pytest.FixtureRequest) -> Any:
 
 
 def by_library(tokenizer: Any, texts: Sequence[str]) -> Iterator[tuple[list[int], list[bool]]]:
-    """What tokenizers itself says, text by text, and words by plain loops over characters.
+    """Encode each text with the library, and find words by plain loops over characters.
 
-    Special tokens in a text are text; Unigram has them as pieces, so a rare letter hides them.
+    Special tokens in a text are text. Unigram has them as pieces, so a rare letter hides them.
     """
     backend = tokenizer.backend_tokenizer
     backend.encode_special_tokens = True
@@ -148,7 +148,7 @@ def by_library(tokenizer: Any, texts: Sequence[str]) -> Iterator[tuple[list[int]
             shown = shown.replace(token, "\U00010380" * len(token))
         found = backend.encode(shown, add_special_tokens=False)
         offsets = found.offsets
-        if type(backend.model).__name__ == "WordPiece":  # words of the text that the tokens spell
+        if type(backend.model).__name__ == "WordPiece":  # words that the tokens spell
             text, offsets = "", []
             for token in found.tokens:
                 text += token.removeprefix("##") if token.startswith("##") else f" {token}"
@@ -158,7 +158,7 @@ def by_library(tokenizer: Any, texts: Sequence[str]) -> Iterator[tuple[list[int]
 
 def plain_starts(backend: Tokenizer, text: str, ids: list[int],
                  offsets: list[tuple[int, int]]) -> list[bool]:
-    """The brute-force twin: number the words of a text, character by character."""
+    """Number the words of a text character by character (brute force)."""
     words: list[int] = []
     kind = "space"
     for character in text:
@@ -191,15 +191,15 @@ def as_lists(tokenizer: Any, texts: Sequence[str]) -> list[tuple[list[int], list
     return [(one.ids.tolist(), one.word_starts.tolist()) for one in encode(tokenizer, texts)]
 
 
-def test_nasty_texts_become_what_the_library_makes_of_them(tokenizer: Any) -> None:
+def test_difficult_texts_are_encoded_as_by_the_library(tokenizer: Any) -> None:
     assert Encoder(tokenizer.backend_tokenizer).encode(TEXTS).in_chunks, "nothing would be tested"
     expected = list(by_library(tokenizer, NASTY))
     assert as_lists(tokenizer, [TEXTS[0], *NASTY])[1:] == expected
-    for text, one in zip(NASTY, expected, strict=True):  # the guard has no other text to look at
+    for text, one in zip(NASTY, expected, strict=True):  # the check cannot compare another text
         assert as_lists(tokenizer, [TEXTS[0], text])[1] == one
 
 
-def test_any_mixture_becomes_what_the_library_makes_of_it(tokenizer: Any) -> None:
+def test_random_texts_are_encoded_as_by_the_library(tokenizer: Any) -> None:
     rng = random.Random(0)
     bits = [*" ".join(NASTY).split(" "), *[" "] * 40, "\n", "\u00a0", "  ", *SENTENCE.split()]
     texts = ["".join(rng.choices(bits, k=rng.randrange(12))) for _ in range(600)]
@@ -210,7 +210,7 @@ def test_any_mixture_becomes_what_the_library_makes_of_it(tokenizer: Any) -> Non
 
 @pytest.mark.slow
 @pytest.mark.data
-def test_real_text_becomes_what_the_library_makes_of_it(tokenizer: Any, data: Path) -> None:
+def test_real_text_is_encoded_as_by_the_library(tokenizer: Any, data: Path) -> None:
     texts = list(real_texts(data))
     assert Encoder(tokenizer.backend_tokenizer).encode(texts).in_chunks
     assert as_lists(tokenizer, texts) == list(by_library(tokenizer, texts))
@@ -238,7 +238,8 @@ def test_special_tokens_in_a_text_are_read_as_text(tokenizer: Any) -> None:
 
 
 @pytest.mark.parametrize("family", ["WordPiece", "byte BPE, RobertaProcessing", "Unigram"])
-def test_a_wrong_cut_is_noticed_and_undone(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_with_a_wrong_split_are_encoded_without_chunks(
+        family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def in_words(self: SafeSplitter, text: str) -> list[str]:
         return [text[:5], text[5:]]
 
@@ -250,7 +251,7 @@ def test_a_wrong_cut_is_noticed_and_undone(family: str, monkeypatch: pytest.Monk
     assert found.ids.tolist() == expected[0] + expected[1]
 
 
-def test_points_find_the_token_that_begins_there() -> None:
+def test_offsets_find_the_token_that_begins_there() -> None:
     text = "La sera.  Il\ncuore.La"
     #       0  3     10  13    19
     points = [0, 3, 10, 13, 19, 99]
@@ -265,7 +266,7 @@ def test_points_find_the_token_that_begins_there() -> None:
         assert found.tokens_at[1] == [0]
 
 
-def test_another_segmenter_says_where_words_begin() -> None:
+def test_a_segmenter_determines_word_starts() -> None:
     seen = []
 
     def segment(text: str) -> list[int]:
@@ -324,5 +325,5 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("reason", REFUSED)
-def test_text_stays_whole(reason: str) -> None:
+def test_chunks_joined_are_the_text(reason: str) -> None:
     assert not SafeSplitter(REFUSED[reason]).enabled

@@ -1,4 +1,4 @@
-"""Growing a vocabulary that a model knows."""
+"""Extension of a model's vocabulary."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def grown(old: Any, more: int, **choices: Any) -> tuple[Any, dict[str, int]]:
 
 
 @pytest.mark.parametrize("tokenizer_type", TYPES)
-def test_old_ids_stay_and_new_ones_follow(tokenizer_type: str) -> None:
+def test_old_ids_are_kept_and_new_ids_follow(tokenizer_type: str) -> None:
     old = learned(tokenizer_type)
     found, figures = grown(old, 12)
     before, after = old.get_vocab(), found.get_vocab()
@@ -82,7 +82,7 @@ def test_words_without_new_pieces_keep_their_ids(tokenizer_type: str) -> None:
 
 
 @pytest.mark.parametrize("tokenizer_type", TYPES)
-def test_frequent_words_become_whole_and_the_text_shorter(tokenizer_type: str) -> None:
+def test_frequent_words_become_one_token(tokenizer_type: str) -> None:
     old = learned(tokenizer_type)
     found, figures = grown(old, 250, allow_fewer=True)
     for word in ("gonartrosi", "linfoma"):
@@ -92,11 +92,11 @@ def test_frequent_words_become_whole_and_the_text_shorter(tokenizer_type: str) -
     spent = [sum(len(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in NEW)
              for tokenizer in (old, found)]
     assert spent[1] < 0.6 * spent[0]
-    if tokenizer_type == "wordpiece":  # the others may take the space between words into account
+    if tokenizer_type == "wordpiece":  # the other types may include the space between words
         assert spent == [figures["text_tokens_before"], figures["text_tokens_after"]]
 
 
-def test_missing_characters_come_first() -> None:
+def test_missing_characters_are_added_first() -> None:
     old = learned("wordpiece")
     assert "[UNK]" in old.tokenize("β")
     found = grown(old, 12)[0]
@@ -117,7 +117,7 @@ def test_same_text_same_bytes_at_any_number_of_threads(tokenizer_type: str) -> N
 
 
 def unused_pieces(old: Any, new: Any, texts: list[str]) -> list[str]:
-    """New pieces of several characters that no text has; steps of BPE that are no text either."""
+    """Return new pieces of several characters that are not used in the text, except BPE steps."""
     model = new.backend_tokenizer.model
     used = {number for text in texts for number in new(text)["input_ids"]}
     unused = [token for token, number in new.get_vocab().items()
@@ -129,7 +129,7 @@ def unused_pieces(old: Any, new: Any, texts: list[str]) -> list[str]:
 
 @pytest.mark.parametrize("tokenizer_type", TYPES)
 def test_every_new_piece_is_used(tokenizer_type: str) -> None:
-    """Letters follow each other by chance, so parts of a piece are often likelier than it."""
+    """Letters are random, so parts of a piece are often more frequent than the piece."""
     rng = random.Random(0)
     texts = [" ".join("".join(rng.choices("abcdefghij", weights=range(1, 11), k=rng.randint(1, 9)))
                       for _ in range(8)) for _ in range(300)]
@@ -142,8 +142,9 @@ def test_every_new_piece_is_used(tokenizer_type: str) -> None:
 @pytest.mark.parametrize(("tokenizer_type", "special_tokens", "choices"), [
     ("wordpiece", "bert", {"unicode": "none", "uncased": True}), ("wordpiece", "bert", {}),
     ("bpe", "modernbert", {}), ("bpe", "roberta", {"uncased": True})])
-def test_it_is_saved_and_read_as_it_is(tmp_path: Path, tokenizer_type: str, special_tokens: str,
-                                       choices: dict[str, Any]) -> None:
+def test_an_extended_tokenizer_is_unchanged_after_loading(tmp_path: Path, tokenizer_type: str,
+                                                          special_tokens: str,
+                                                          choices: dict[str, Any]) -> None:
     old = learned(tokenizer_type, special_tokens=special_tokens, **choices)
     made = grown(old, 20)[0]
     assert type(made) is type(old)
@@ -156,7 +157,7 @@ def test_it_is_saved_and_read_as_it_is(tmp_path: Path, tokenizer_type: str, spec
 
 
 @pytest.mark.data
-def test_a_general_vocabulary_learns_medical_words(data: Path) -> None:
+def test_a_general_vocabulary_gets_medical_words(data: Path) -> None:
     lines = (data / "vocab/bert-base-uncased.txt").read_text(encoding="utf-8").splitlines()
     bert = BertTokenizer(vocab={token: number for number, token in enumerate(lines)},
                          do_lower_case=True)
@@ -180,7 +181,7 @@ def test_a_tokenizer_of_another_family_is_an_error(model: Any, name: str) -> Non
         extend_tokenizer(old, NEW, VocabularyConfig(size=100), "old")
 
 
-def test_sizes_without_room_or_text_are_errors() -> None:
+def test_sizes_that_are_too_small_or_too_large_are_errors() -> None:
     old = learned("bpe")
     with pytest.raises(DataError, match=f"found {len(old)}, but old already has {len(old)} tokens"):
         grown(old, 0)
@@ -190,8 +191,8 @@ def test_sizes_without_room_or_text_are_errors() -> None:
         extend_tokenizer(old, [""], VocabularyConfig(size=900), "old")
 
 
-def test_added_tokens_keep_their_places() -> None:
-    """Tokens that stand behind the model's own, as T5's and DeBERTa's do."""
+def test_added_tokens_keep_their_ids() -> None:
+    """In T5 and DeBERTa, added tokens follow the model's tokens."""
     for tokenizer_type in TYPES:
         old = learned(tokenizer_type)
         old.add_tokens(["<drug>", "<gene>"])

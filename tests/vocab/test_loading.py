@@ -1,4 +1,4 @@
-"""Tokenizers read from files: with transformers, or without it where both read the same."""
+"""Tokenizers read from files, without transformers if the result is the same."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def blank(**settings: bool) -> BertTokenizer:
 
 @pytest.mark.parametrize(("kind", "style"), [
     ("wordpiece", "bert"), ("bpe", "roberta"), ("unigram", "roberta"), ("bpe", "modernbert")])
-def test_equals_that_of_transformers(tmp_path: Path, kind: TokenizerType,
-                                     style: SpecialTokenStyle) -> None:
+def test_tokenizer_equals_the_one_of_transformers(tmp_path: Path, kind: TokenizerType,
+                                                  style: SpecialTokenStyle) -> None:
     made = train_tokenizer(SENTENCES, VocabularyConfig(
         size=330, allow_fewer=True, tokenizer_type=kind, special_tokens=style))
     save_tokenizer(made, tmp_path)
@@ -57,8 +57,8 @@ def change(path: Path, **values: Any) -> None:
     path.write_text(json.dumps(content | values))
 
 
-def test_where_nothing_vouches_for_the_files_transformers_reads(saved: Path) -> None:
-    """transformers' BertTokenizer makes its own pipeline, whatever tokenizer.json says."""
+def test_transformers_reads_files_without_a_recorded_fingerprint(saved: Path) -> None:
+    """transformers' BertTokenizer builds its own pipeline and ignores tokenizer.json."""
     (saved / "bmtools.json").unlink()
     change(saved / "tokenizer_config.json", tokenizer_class="BertTokenizer")
     assert read_inference_tokenizer(saved) is None
@@ -79,7 +79,7 @@ def test_files_in_other_forms_are_left_to_transformers(saved: Path, fault: str) 
     assert read_inference_tokenizer(saved) is None
 
 
-def test_casing_that_contradicts_itself_is_refused(saved: Path) -> None:
+def test_contradictory_casing_is_an_error(saved: Path) -> None:
     change(saved / "tokenizer_config.json", do_lower_case=True)
     with pytest.raises(CheckpointError, match="has do_lower_case true"):
         read_inference_tokenizer(saved)
@@ -91,7 +91,7 @@ def bert_directory(path: Path, vocabulary: list[str]) -> Path:
     return path
 
 
-def test_a_cased_vocabulary_alone_is_not_lower_cased_in_silence(tmp_path: Path) -> None:
+def test_a_cased_vocab_file_without_config_is_an_error(tmp_path: Path) -> None:
     directory = bert_directory(tmp_path, CASED)
     with pytest.raises(CheckpointError, match="contains upper case \\('Cuore'\\)"):
         load_tokenizer(directory)
@@ -99,7 +99,7 @@ def test_a_cased_vocabulary_alone_is_not_lower_cased_in_silence(tmp_path: Path) 
     assert load_tokenizer(directory).tokenize("Cuore") == ["Cuore"]
 
 
-def test_contradicting_files_are_refused(tmp_path: Path) -> None:
+def test_contradictory_files_are_an_error(tmp_path: Path) -> None:
     save_tokenizer(blank(do_lower_case=True), tmp_path)
     path = tmp_path / "tokenizer.json"
     content = json.loads(path.read_text())
@@ -110,7 +110,7 @@ def test_contradicting_files_are_refused(tmp_path: Path) -> None:
         load_tokenizer(tmp_path)
 
 
-def test_a_vocabulary_opens_by_directory_or_file(tmp_path: Path) -> None:
+def test_a_vocabulary_is_loaded_from_a_directory_or_file(tmp_path: Path) -> None:
     save_tokenizer(blank(do_lower_case=False), tmp_path)
     for name in ("", "tokenizer.json", "vocab.txt"):
         vocabulary = load_vocabulary(tmp_path / name)
@@ -128,8 +128,8 @@ def test_a_vocabulary_opens_by_directory_or_file(tmp_path: Path) -> None:
     ("notes.txt", "some text\n", "found no line \\[UNK\\], expected the vocab.txt"),
     ("vocab.txt", "", "found no line \\[UNK\\]"),
 ])
-def test_what_is_no_vocabulary_is_one_clear_line(tmp_path: Path, name: str, content: str | None,
-                                                 message: str) -> None:
+def test_files_without_a_vocabulary_are_a_one_line_error(tmp_path: Path, name: str,
+                                                         content: str | None, message: str) -> None:
     path = tmp_path / name
     if content is not None:
         path.write_text(content)
@@ -148,7 +148,7 @@ def test_the_real_vocabularies_are_uncased(data: Path, name: str, size: int) -> 
     assert found == (size, "uncased", True)
 
 
-def test_a_bare_uncased_vocabulary_folds_as_bert_does(tmp_path: Path) -> None:
+def test_an_uncased_vocab_file_folds_case_as_bert_does(tmp_path: Path) -> None:
     tokens = [*CASED[:5], "cuore", "e", "##re", "[unused1]"]
     path = tmp_path / "words.txt"
     path.write_text("\r\n".join(tokens), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Counting words: as if each text were split by itself."""
+"""Counts of words, which equal the counts of separately split texts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def backend(tokenizer_type: str, choices: dict[str, Any]) -> Tokenizer:
 
 @pytest.mark.parametrize("choices", CHOICES, ids=lambda choices: ",".join(choices) or "plain")
 @pytest.mark.parametrize("tokenizer_type", TYPES)
-def test_counts_are_those_of_whole_texts(tokenizer_type: str, choices: dict[str, Any]) -> None:
+def test_counts_equal_counts_of_complete_texts(tokenizer_type: str,
+                                               choices: dict[str, Any]) -> None:
     rng = random.Random(0)
     texts = ["".join(rng.choices(SIGNS, k=rng.randrange(40))) for _ in range(400)]
     made = backend(tokenizer_type, choices)
@@ -40,7 +41,8 @@ def test_counts_are_those_of_whole_texts(tokenizer_type: str, choices: dict[str,
 
 @pytest.mark.data
 @pytest.mark.parametrize("tokenizer_type", TYPES)
-def test_counts_of_real_text(tokenizer_type: str, data: Path) -> None:
+def test_counts_of_real_text_equal_counts_of_complete_texts(tokenizer_type: str,
+                                                            data: Path) -> None:
     lines = (data / "it/corpus/native-clinical.jsonl").read_text(encoding="utf-8").splitlines()
     texts = [json.loads(line)["text"] for line in lines[:150]]
     made = backend(tokenizer_type, {"split_digits": True})
@@ -48,13 +50,13 @@ def test_counts_of_real_text(tokenizer_type: str, data: Path) -> None:
         word for text in texts for word in pretokenize(text, made))
 
 
-def test_a_tokenizer_that_allows_no_cut_sees_whole_texts() -> None:
+def test_texts_are_not_split_if_the_tokenizer_forbids_it() -> None:
     made = Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.Metaspace(split=False)
     assert count_pretokens(["il cuore", "il cuore"], made) == {"\u2581il\u2581cuore": 2}
 
 
-def test_counts_train_as_repeated_words_do() -> None:
+def test_training_on_counts_equals_training_on_repeated_words() -> None:
     words = Counter({"abab": 2_500, "abc": 3, "bc": 1})
     trainer = trainers.BpeTrainer(vocab_size=6, show_progress=False)
     expected = Tokenizer(models.BPE())

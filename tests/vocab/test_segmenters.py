@@ -1,4 +1,4 @@
-"""Words in languages that write no spaces."""
+"""Words in languages without spaces."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ WORDS = {
 
 
 def marked(text: str, offsets: list[tuple[int, int]], *words: int) -> list[int]:
-    """Tokens that begin a word, for a segmenter that gives the offsets of `words`."""
+    """Return the tokens that begin a word, for a segmenter that returns the offsets of `words`."""
     found = segmented_starts(text, np.array(offsets).reshape(-1, 2), lambda _: words)
     return np.flatnonzero(found).tolist()
 
 
-def test_a_space_ahead_may_be_in_the_token_or_in_one_of_its_own() -> None:
+def test_a_leading_space_belongs_to_the_word_even_in_a_separate_token() -> None:
     assert marked("ab cd", [(0, 2), (2, 5)], 0, 3) == [0, 1]
     assert marked("ab cd", [(0, 2), (2, 5)], 0, 2, 3) == [0, 1]
     assert marked("ab cd", [(0, 2), (2, 3), (3, 5)], 0, 3) == [0, 1]
@@ -35,25 +35,25 @@ def test_a_space_ahead_may_be_in_the_token_or_in_one_of_its_own() -> None:
     assert marked("ab ", [(0, 2), (2, 3)], 0) == [0, 1]
 
 
-def test_of_the_tokens_of_one_character_the_first_begins_the_word() -> None:
+def test_only_the_first_token_of_a_character_begins_a_word() -> None:
     assert marked("心臓", [(0, 1), (0, 1), (0, 1), (1, 2), (1, 2)], 0, 1) == [0, 3]
-    # The second token holds the end of one character and the beginning of the next.
+    # The second token contains the end of one character and the beginning of the next.
     assert marked("心臓", [(0, 1), (0, 2), (1, 2)], 0, 1) == [0]
 
 
-def test_a_token_over_a_border_joins_two_words() -> None:
+def test_a_token_across_a_border_joins_two_words() -> None:
     assert marked("abcdef", [(0, 1), (1, 3), (3, 6)], 0, 2) == [0]
     assert marked("abcdef", [(0, 2), (2, 4), (4, 6)], 0, 2, 3, 4) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("offset", [-1, 4])
-def test_offsets_are_within_the_text(offset: int) -> None:
+def test_offsets_outside_the_text_are_an_error(offset: int) -> None:
     with pytest.raises(ValueError, match=r"segmenter: found offsets .* expected 0 to 3"):
         marked("abc", [(0, 3)], 0, offset)
 
 
 @pytest.mark.parametrize("language", PACKAGES)
-def test_words_of_each_language(language: str) -> None:
+def test_words_of_each_language_are_found(language: str) -> None:
     pytest.importorskip(PACKAGES[language])
     segment = load_segmenter(language)
     assert segment is not None
@@ -63,7 +63,7 @@ def test_words_of_each_language(language: str) -> None:
     assert segment("") == []
 
 
-def test_a_package_that_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BmtoolsError, match="segmenter: found pairs, expected tokenizer or"):
         load_segmenter("pairs")
     monkeypatch.setitem(segmenters._SEGMENTERS, "thai", lambda _: __import__("no_such_package"))
@@ -71,7 +71,7 @@ def test_a_package_that_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
         load_segmenter("thai")
 
 
-def test_long_japanese_texts_are_cut_where_sentences_end() -> None:
+def test_long_japanese_texts_are_split_at_sentence_ends() -> None:
     pytest.importorskip("sudachipy")
     sentence = "".join(WORDS["japanese"])
     one = segmenters.japanese(sentence)

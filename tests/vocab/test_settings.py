@@ -1,4 +1,4 @@
-"""Settings that cannot be meant."""
+"""Invalid settings of vocabularies."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def blank(**settings: bool) -> BertTokenizer:
 
 
 @pytest.mark.parametrize("lower", [True, False])
-def test_casing_is_written_and_comes_back(tmp_path: Path, lower: bool) -> None:
+def test_casing_is_saved_and_loaded(tmp_path: Path, lower: bool) -> None:
     tokenizer = blank(do_lower_case=lower, strip_accents=False)
     save_tokenizer(tokenizer, tmp_path)
     config = json.loads((tmp_path / "tokenizer_config.json").read_text())
@@ -47,7 +47,7 @@ def byte_level(tokens: list[str]) -> Tokenizer:
     return tokenizer
 
 
-def test_one_spelling_for_all_kinds() -> None:
+def test_token_texts_are_equal_for_all_types() -> None:
     bert = BertTokenizer(vocab={token: number for number, token in enumerate(
         ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused7]", "lymph", "##oma", "è", "["])})
     unigram = Tokenizer(models.Unigram([("<unk>", 0.0), ("▁lymph", -1.0), ("oma", -1.0),
@@ -62,8 +62,8 @@ def test_one_spelling_for_all_kinds() -> None:
         == ["WordPiece", "byte-level BPE", "Unigram"]
 
 
-def test_every_byte_comes_back() -> None:
-    """The library's own decoder is the judge."""
+def test_every_byte_is_decoded() -> None:
+    """The library's decoder is the reference."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = byte_level(alphabet)
     found = token_texts(tokenizer)

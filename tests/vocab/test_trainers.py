@@ -1,4 +1,4 @@
-"""Training of tokenizers of each type."""
+"""Training of each type of tokenizer."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ print(made.backend_tokenizer.to_str())
 @pytest.mark.parametrize(("tokenizer_type", "size"),
                          [("wordpiece", 150), ("bpe", 350), ("unigram", 100)])
 def test_same_text_same_bytes_at_any_number_of_threads(tokenizer_type: str, size: int) -> None:
-    """Every merge here ties with others, which is where the library's own trainers waver."""
+    """Every merge here ties with others; in this case the library's trainers are random."""
     found = {
         subprocess.run([sys.executable, "-c", PROGRAM, tokenizer_type, str(size)],
                        capture_output=True,
@@ -69,7 +69,7 @@ def clinical(data: Path) -> list[str]:
 
 
 @pytest.mark.data
-def test_bpe_is_the_librarys(clinical: list[str]) -> None:
+def test_bpe_equals_the_library(clinical: list[str]) -> None:
     bare = Tokenizer(models.BPE())
     bare.normalizer = normalizers.NFC()
     bare.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -82,8 +82,8 @@ def test_bpe_is_the_librarys(clinical: list[str]) -> None:
 
 
 @pytest.mark.data
-def test_wordpiece_spends_the_tokens_that_the_librarys_does(clinical: list[str]) -> None:
-    """Ties apart, which the library breaks at random, the merges are the same."""
+def test_wordpiece_needs_the_same_number_of_tokens_as_the_library(clinical: list[str]) -> None:
+    """The merges are the same except for ties, which the library breaks at random."""
     bare = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     bare.normalizer = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
     bare.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -95,7 +95,7 @@ def test_wordpiece_spends_the_tokens_that_the_librarys_does(clinical: list[str])
 
 
 @pytest.mark.data
-def test_unigram_is_as_good_as_the_librarys(clinical: list[str]) -> None:
+def test_unigram_is_as_good_as_in_the_library(clinical: list[str]) -> None:
     bare = Tokenizer(models.Unigram())
     bare.pre_tokenizer = pre_tokenizers.Metaspace()
     bare.train_from_iterator(clinical[:200], trainers.UnigramTrainer(
@@ -114,7 +114,8 @@ def model_of(backend: Any) -> Any:
 
 
 @pytest.mark.parametrize("tokenizer_type", TYPES)
-def test_a_size_beyond_the_text_is_an_error_that_names_what_there_is(tokenizer_type: str) -> None:
+def test_a_size_too_large_for_the_text_is_an_error_with_the_possible_size(
+        tokenizer_type: str) -> None:
     most = train_tokenizer(TEXTS, VocabularyConfig(tokenizer_type=tokenizer_type, size=9_000,
                                                    allow_fewer=True))
     assert 30 < len(most) < 500
@@ -128,7 +129,7 @@ def test_a_size_beyond_the_text_is_an_error_that_names_what_there_is(tokenizer_t
 
 
 @pytest.mark.parametrize("tokenizer_type", TYPES)
-def test_a_size_below_the_characters_is_an_error(tokenizer_type: str) -> None:
+def test_a_size_smaller_than_the_alphabet_is_an_error(tokenizer_type: str) -> None:
     texts = ["".join(map(chr, range(0x4E00, 0x4E00 + 300)))] * 3
     with pytest.raises(DataError, match=r"there are (305|601|261|306) special tokens and"):
         train_tokenizer(texts, VocabularyConfig(tokenizer_type=tokenizer_type, size=150))
@@ -150,7 +151,8 @@ def wordpiece(texts: list[str], size: int, **choices: Any) -> Any:
 @pytest.mark.parametrize(("choices", "expected"), [
     ({}, ["La", "mobilità"]), ({"uncased": True}, ["la", "mobilità"]),
     ({"uncased": True, "strip_accents": True}, ["la", "mobilita"])], ids=str)
-def test_case_and_accents_are_two_choices(choices: dict[str, bool], expected: list[str]) -> None:
+def test_case_and_accents_are_separate_settings(choices: dict[str, bool],
+                                                expected: list[str]) -> None:
     assert wordpiece(ITALIAN, 400, **choices).tokenize("La mobilità") == expected
 
 
@@ -173,7 +175,7 @@ def test_normalizers_follow_the_settings(tokenizer_type: str, choices: dict[str,
     assert (text if step is None else step.normalize_str(text)) == expected
 
 
-def test_korean_is_put_together_again_where_accents_are_dropped() -> None:
+def test_korean_is_recomposed_if_accents_are_dropped() -> None:
     pipeline = make_pipeline(VocabularyConfig(tokenizer_type="bpe", strip_accents=True))
     assert pipeline.normalizer.normalize_str("\ud55c\uad6d") == "\ud55c\uad6d"
 
@@ -200,7 +202,7 @@ def learned_backend(tokenizer_type: str, special_tokens: Any, **choices: Any) ->
 
 @pytest.mark.parametrize("special_tokens", SCHEMES)
 @pytest.mark.parametrize("tokenizer_type", TYPES)
-def test_each_type_takes_each_style(tokenizer_type: str, special_tokens: str) -> None:
+def test_each_type_supports_each_style(tokenizer_type: str, special_tokens: str) -> None:
     tokenizer = learned(tokenizer_type, special_tokens)
     vocabulary = tokenizer.get_vocab()
     assert [vocabulary[token] for token in SPECIAL[special_tokens]] == [0, 1, 2, 3, 4]
@@ -232,8 +234,9 @@ def shown(tokenizer: Any, *texts: str) -> str:
 @pytest.mark.parametrize(("tokenizer_type", "special_tokens"), [
     ("wordpiece", "bert"), ("wordpiece", "roberta"), ("bpe", "roberta"), ("bpe", "modernbert"),
     ("unigram", "roberta"), ("unigram", "bert")])
-def test_what_is_saved_gives_the_same_ids_everywhere(
-        tmp_path: Path, tokenizer_type: str, special_tokens: str, choices: dict[str, Any]) -> None:
+def test_saved_tokenizers_encode_to_the_same_ids(tmp_path: Path, tokenizer_type: str,
+                                                 special_tokens: str,
+                                                 choices: dict[str, Any]) -> None:
     made: Any = learned_backend(tokenizer_type, special_tokens, **choices)
     tokenizer = made.loaded()
     save_tokenizer(tokenizer, tmp_path)
@@ -253,7 +256,7 @@ def test_what_is_saved_gives_the_same_ids_everywhere(
             (tmp_path / "config.json").write_text(json.dumps({"model_type": model}))
         plain = AutoTokenizer.from_pretrained(tmp_path)
         assert plain(text, "B")["input_ids"] == expected["input_ids"]
-        # ModernBERT takes no token types, whatever the tokenizer.
+        # ModernBERT does not use token types with any tokenizer.
         assert model == "modernbert" or plain(text, "B") == expected
         assert plain.special_tokens_map == tokenizer.special_tokens_map
     stated = json.loads((tmp_path / "tokenizer_config.json").read_text())["do_lower_case"]
@@ -262,11 +265,11 @@ def test_what_is_saved_gives_the_same_ids_everywhere(
 
 
 @pytest.mark.parametrize("tokenizer_type", TYPES)
-def test_digits_are_split_and_nothing_else(tokenizer_type: str) -> None:
+def test_only_digits_are_split(tokenizer_type: str) -> None:
     tokenizer = learned(tokenizer_type, split_digits=True)
     whole = learned(tokenizer_type)
     assert [token.strip("Ġ▁#") for token in tokenizer.tokenize("10 10")][-2:] == ["1", "0"]
-    if tokenizer_type != "unigram":  # which learns no "10" from so little
+    if tokenizer_type != "unigram":  # which does not learn "10" from little text
         assert [token.strip("Ġ▁#") for token in whole.tokenize("10 10")][-1] == "10"
     text = "mobilità è perché \u03b2\u00b2"
     assert tokenizer.decode(tokenizer(text, add_special_tokens=False)["input_ids"]) == \

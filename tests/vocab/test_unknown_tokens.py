@@ -14,7 +14,7 @@ from bmtools.vocab.unknown_tokens import UnknownTokens, warn_of_unknown_tokens
 UNKNOWN = 1
 
 
-def test_tokens_are_counted_over_texts() -> None:
+def test_tokens_of_all_texts_are_counted() -> None:
     found = UnknownTokens("model", UNKNOWN)
     assert found.share == 0
     for number in (1, 2):
@@ -29,7 +29,8 @@ def test_tokens_are_counted_over_texts() -> None:
 
 
 @pytest.mark.parametrize(("unknown", "tokens", "warned"), [(0, 0, 0), (10, 100, 0), (11, 100, 1)])
-def test_a_tenth_is_allowed(unknown: int, tokens: int, warned: int) -> None:
+def test_up_to_a_tenth_unknown_tokens_cause_no_warning(unknown: int, tokens: int,
+                                                       warned: int) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         warn_of_unknown_tokens("model", unknown, tokens, [])

@@ -1,4 +1,4 @@
-"""Words that are the same to every tokenizer, and how far each kind breaks them up."""
+"""Words that are the same for every tokenizer, and their fragmentation by each type."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ from bmtools.vocab.words import (
     ("co\u00adoperate \u00ad - \u0301 … ❤️ ++", "co\u00adoperate"),
     ("", ""),
 ])
-def test_words_of_many_scripts(text: str, words: str) -> None:
+def test_words_of_many_scripts_are_found(text: str, words: str) -> None:
     assert find_words(text) == words.split(" ") if words else find_words(text) == []
 
 
 def test_every_letter_and_number_is_in_a_word() -> None:
-    """Against Unicode's own categories, character by character."""
+    """Compare every character with its Unicode category."""
     for code in range(0x20000):
         character = chr(code)
         if unicodedata.category(character)[0] in "LN":
@@ -60,7 +60,7 @@ def test_every_letter_and_number_is_in_a_word() -> None:
             assert "".join(find_words(f"({character})")) == "", hex(code)
 
 
-def test_counts_are_those_of_words_one_by_one() -> None:
+def test_word_counter_equals_find_words() -> None:
     texts = ["a b-c a", "c. a,b", "\tb\n", ""]
     expected = Counter(word for text in texts for word in find_words(text))
     assert count_words_of(dict.fromkeys(texts, 2)) == expected + expected
@@ -71,7 +71,7 @@ def test_counts_are_those_of_words_one_by_one() -> None:
     assert counter.words() == expected
 
 
-def test_a_segmenter_finds_words_where_no_spaces_do() -> None:
+def test_a_segmenter_finds_words_without_spaces() -> None:
     def starts(text: str) -> list[int]:
         return [0, *(number for number in range(1, len(text)) if number % 2 == 0)]
 
@@ -115,7 +115,7 @@ def metaspace(prepend: str = "always") -> Tokenizer:
 
 
 def prepended() -> Tokenizer:
-    """Spaces are written by normalizers and nothing is split, as Llama's tokenizers do."""
+    """Return a tokenizer like Llama's: normalizers write spaces, and texts are not split."""
     tokenizer = metaspace()
     tokenizer.pre_tokenizer = None
     tokenizer.normalizer = normalizers.Sequence(
@@ -123,7 +123,7 @@ def prepended() -> Tokenizer:
     return tokenizer
 
 
-def test_a_hand_worked_example() -> None:
+def test_fragmentation_of_a_hand_worked_example() -> None:
     words = {"Cuore": 3, "cuor": 2, "lymphoma": 4, "DNA": 5, "東": 1, "xyz": 2}
     found = fragmentation(wordpiece(), words)
     assert found == Fragmentation(words=17, pieces=3 * 1 + 2 * 2 + 4 * 4 + 5 + 1 + 2,
@@ -136,8 +136,8 @@ def test_a_hand_worked_example() -> None:
                                   lambda: metaspace("never"), prepended],
                          ids=["WordPiece", "byte-level BPE", "Metaspace", "Metaspace first",
                               "Metaspace never", "prepended by normalizers"])
-def test_words_apart_are_the_text_in_one(make: Callable[[], Any]) -> None:
-    """The brute-force twin: a text of words and spaces, encoded as a whole behind a first word."""
+def test_encoded_words_equal_the_encoded_text(make: Callable[[], Any]) -> None:
+    """Compare with a text of words and spaces that is encoded after a first word."""
     tokenizer = make()
     first = tokenizer.encode("il", add_special_tokens=False).ids
     whole = tokenizer.encode(f"il {PLAIN}", add_special_tokens=False).ids[len(first):]
@@ -147,7 +147,7 @@ def test_words_apart_are_the_text_in_one(make: Callable[[], Any]) -> None:
         == sum(map(len, encode_words(tokenizer, dict.fromkeys(PLAIN.split()))))
 
 
-def test_tokens_that_join_words_are_counted_once() -> None:
+def test_tokens_across_words_are_counted_once() -> None:
     tokenizer = Tokenizer(models.BPE(
         {"a": 0, "▁": 1, "c": 2, "▁c": 3, "a▁c": 4, "o": 5}, [("▁", "c"), ("a", "▁c")]))
     tokenizer.normalizer = normalizers.Replace(" ", "▁")
@@ -157,7 +157,7 @@ def test_tokens_that_join_words_are_counted_once() -> None:
 
 
 @pytest.mark.data
-def test_the_papers_examples(data: Any) -> None:
+def test_examples_of_the_papers(data: Any) -> None:
     """Gu et al. 2021, section 3.2; Pavlova and Makhlouf 2023, figure 2."""
     def pieces(name: str, word: str) -> list[str]:
         backend = load_vocabulary(data / "vocab" / name).backend
@@ -176,7 +176,8 @@ TEXTS = ("L'asma (grave), x-ray 0.5\u00a0mg", "Tosse\tasma\nH\u2082O 日本語",
 
 
 @pytest.mark.parametrize("most_chunks", [0, 2, 100])
-def test_words_are_those_of_whole_texts(most_chunks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunk_words_equal_words_of_complete_texts(most_chunks: int,
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(words, "_MOST_CHUNKS", most_chunks)
     chunks = ChunkWords()
     assert [chunks.number(text) for text in TEXTS] == [len(find_words(text)) for text in TEXTS]

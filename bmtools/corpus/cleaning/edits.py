@@ -59,7 +59,7 @@ class EditedText:
 
     @cached_property
     def _moves(self) -> list[tuple[list[Edit], list[int]]]:
-        """The edits of each pass, and the distance by which the text after each edit moves."""
+        """The edits of each pass, and how far the text after each edit moves."""
         passes = [[_smallest(*edit) for edit in edits] for edits in self._passes]
         return [(edits, list(accumulate((length - (end - start) for start, end, length in edits),
                                         initial=0))) for edits in passes]

@@ -1,6 +1,6 @@
 """Filters, named after their settings: conditions that a record must meet to stay in a corpus.
 
-The suggested minimum length is the one of PubMedBERT's corpus (Gu et al. 2021, section 6.1).
+The suggested minimum length is from PubMedBERT's corpus (Gu et al. 2021, section 6.1).
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ _BOILERPLATE = {
         |Supplementary\ (?:data|material|information)\ (?:is|are)\ available
             \ (?:at|online|for\ this)\b[^\n]{{0,120}}?(?:\.(?=\s|$)|$))"""),
 }
-# Complete lines: those of C4 (Raffel et al. 2020, section 2.2: JavaScript, policies) and menus.
+# Complete lines as in C4 (Raffel et al. 2020, section 2.2: JavaScript, policies), and menus.
 # Sentences about these topics do not address a visitor, and tables of results contain no menu
 # entries.
 _NAVIGATION = re.compile(r"""

@@ -23,7 +23,7 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 def find_clusters(records: Records, config: DedupConfig, first: int = 0) -> np.ndarray:
-    """Return the first record of the cluster of each record, (records,) int64.
+    """Return the first record of each record's cluster, (records,) int64.
 
     A record without words is a separate cluster.
 
@@ -125,7 +125,7 @@ def _united(parents: np.ndarray, ones: np.ndarray, others: np.ndarray) -> np.nda
 
 
 class _BandFile:
-    """Hashes of the bands of all signatures, in a file from which one band is read at a time."""
+    """File with the band hashes of all signatures; one band is read at a time."""
 
     def __init__(self, stack: ExitStack, shape: Bands) -> None:
         self.shape = shape

@@ -51,13 +51,13 @@ class Hit:
 
 @dataclass(frozen=True, eq=False)
 class EvaluationRuns:
-    """Hashes of the runs of words in evaluation texts.
+    """Hashes of word runs in evaluation texts.
 
     Args:
         runs: by size in words, ascending: hashes of the runs, (runs,) uint64, and the number of
             each run's text, (runs,). A run of several texts occurs once for each text.
         counts: (texts,) number of distinct runs.
-        names: id and place of the record of each text.
+        names: id and place of each text's record.
         short: number of texts with too few words for the search.
     """
 

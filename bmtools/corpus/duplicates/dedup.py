@@ -47,7 +47,7 @@ class Deduplicated:
         lines: (records of this corpus,) numbers of their lines, over all files.
         line_count: total number of lines.
         kept: for each record, the number of the record that is kept: itself or an earlier one.
-        similarity: similarity of each record of this corpus to the record that is kept.
+        similarity: similarity of each record in this corpus to the kept record.
     """
 
     reader: RecordReader
@@ -146,8 +146,8 @@ def deduplicate(records: RecordReader, run: PassRun, config: DedupConfig | None 
     in a temporary file.
 
     Args:
-        records: records of the corpus, or of the part of it to write; `reject` of the reader
-            receives bad records.
+        records: records of the corpus, or of the part to write; the reader's `reject` receives bad
+            records.
         run: does the work.
         config: settings.
         against: files of other corpora, whose records are kept instead of duplicates in this one.
@@ -191,7 +191,7 @@ def _sketch(reader: RecordReader, run: PassRun, name: str, config: DedupConfig,
 
 
 def _similarities(records: Records, first: int, kept: np.ndarray) -> np.ndarray:
-    """Estimate the similarity of each record of this corpus to the record that is kept."""
+    """Estimate the similarity of each record in this corpus to the kept record."""
     similarity = np.ones(len(records) - first)
     one = np.flatnonzero(kept != np.arange(len(records)))
     one = one[one >= first]

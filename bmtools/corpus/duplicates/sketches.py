@@ -34,7 +34,7 @@ class Sketches(msgspec.Struct):
     Args:
         ids: ids of the records.
         lines: (records,) int64, numbers of their lines in the block.
-        digests: (records,) 16 bytes of the SHA-256 of each folded text.
+        digests: (records,) 16 bytes of each folded text's SHA-256.
         lengths: (records,) uint32, number of words.
         signatures: (records, permutations) uint32; empty for exact duplicates.
         source: name of the file.
@@ -94,7 +94,7 @@ class Sketcher:
 
 
 def signatures(shingles: np.ndarray, offsets: np.ndarray, config: DedupConfig) -> np.ndarray:
-    """Compute signatures, (texts, permutations) uint32, from the hashes of runs of words."""
+    """Compute signatures, (texts, permutations) uint32, from the hashes of word runs."""
     from rensa import RMinHash
 
     rows = RMinHash.digest_matrix_from_flat_token_hashes(
@@ -106,11 +106,11 @@ def signatures(shingles: np.ndarray, offsets: np.ndarray, config: DedupConfig) -
 
 
 class Records:
-    """Sketches of the records of some files, numbered consecutively, as arrays in temporary files.
+    """Sketches of numbered records in some files, stored as arrays in temporary files.
 
     Args:
         stack: closes the files, which then disappear because they have no names.
-        permutations: number of permutations of the signatures; 0 for no signatures.
+        permutations: permutations per signature; 0 for no signatures.
     """
 
     def __init__(self, stack: ExitStack, permutations: int) -> None:
@@ -156,7 +156,7 @@ class Records:
             self._forget_pages()
 
     def similarity(self, ones: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Estimate the Jaccard index of pairs of records from their signatures."""
+        """Estimate the Jaccard index for pairs of records from their signatures."""
         found = [np.empty(0)]
         for first in range(0, len(ones), _PAIRS):
             pair = (self.rows("signatures", each[first:first + _PAIRS]) for each in (ones, others))
@@ -177,5 +177,5 @@ class Records:
         return self._arrays["ids"][first:int(ends[number])].tobytes().decode("utf-8", "replace")
 
     def source(self, number: int) -> str:
-        """Return the name of the source of a record."""
+        """Return the name of a record's source."""
         return [name for first, name in self._sources if first <= number][-1]

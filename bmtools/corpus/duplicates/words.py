@@ -33,7 +33,7 @@ _UNSPACED = re.compile(rb"[\xe3-\xe9]..|\xef[\xa4-\xab].|\xf0[\xa0-\xb3]..|\xe0[
 
 
 def batches(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield the borders of runs of texts that are short enough to be processed at once."""
+    """Yield the borders of groups of texts that are small enough to be processed at once."""
     first = size = 0
     for number, text in enumerate(texts):
         if size and size + len(text) > _BATCH_BYTES:
@@ -160,7 +160,7 @@ class Words:
 
 
 def run_hashes(hashes: np.ndarray, sizes: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield each size of runs with the hashes of all runs of that size, even across text ends.
+    """Yield each run size with the hashes of all runs of that size, even across text ends.
 
     Args:
         hashes: (words,) uint64.

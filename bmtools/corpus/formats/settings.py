@@ -1,4 +1,4 @@
-"""Settings of the readers of source formats, and of sets published as tables.
+"""Settings of format readers, and of sets published as tables.
 
 They are separate from the readers, so that help does not load a reader.
 """

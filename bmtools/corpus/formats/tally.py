@@ -1,4 +1,4 @@
-"""Counts of the readers of source formats, and handling of records that cannot be read."""
+"""Counts of format readers, and handling of records that cannot be read."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Tally:
 
         Args:
             what: name of the lost part in `counts`.
-            place: place of the part, as `file:line`.
+            place: place of the part, `file:line`.
             reason: reason for the loss.
             content: the line or object.
         """

@@ -66,7 +66,7 @@ class BlockMeasurer:
 
 @dataclass(frozen=True, eq=False)
 class Measures:
-    """Measures of all lines of some files, 29 bytes per line.
+    """Measures of all lines in some files, 29 bytes per line.
 
     Args:
         lines: (lines,), structured.

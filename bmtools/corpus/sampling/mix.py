@@ -1,4 +1,4 @@
-"""Mixtures of corpora: an amount of text of each, in a random order, in limited memory."""
+"""Mixtures of corpora: an amount of text from each, in random order and limited memory."""
 
 from __future__ import annotations
 

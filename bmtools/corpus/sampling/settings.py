@@ -1,4 +1,4 @@
-"""Settings of samples and mixtures, and parsing of amounts of text."""
+"""Settings of samples and mixtures, and parsing of text amounts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _AMOUNT = re.compile(r"(\d+(?:\.\d+)?|\.\d+) ?([a-z]*)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Rung:
-    """One of the samples of a ladder.
+    """A sample in a ladder.
 
     Args:
         name: amount as typed, followed by the unit unless it is a size.

@@ -26,7 +26,7 @@ def cleaned(record: dict[str, Any], repairs: str = "basic", action: str = "keep"
     return cleaner.clean(Record({"id": "a", **record}, place="f:1"))
 
 
-def test_what_has_offsets_moves_with_the_text() -> None:
+def test_annotations_move_with_the_text() -> None:
     text = "AIMS:\r\n  asma  bronchiale e tosse.(ABSTRACT TRUNCATED)"
     record = {
         "text": text, "title": "Asma\x00", "entities": [
@@ -62,15 +62,15 @@ def test_what_has_offsets_moves_with_the_text() -> None:
 
 
 @pytest.mark.parametrize("span", [(5, 9), (7, 26), (6, 24)])
-def test_what_loses_its_text_is_refused(span: tuple[int, int]) -> None:
-    """Wholly gone, or with a border within what is removed."""
+def test_annotations_that_lose_their_text_are_rejected(span: tuple[int, int]) -> None:
+    """The text is removed completely, or a border is inside removed text."""
     text = "Tosse (ABSTRACT TRUNCATED) e asma."
     with pytest.raises(RecordError, match=r"f:1: key 'entities\[0\]': .* truncation-marks"):
         cleaned({"text": text, "entities": [{"start": span[0], "end": span[1], "type": "X"}]})
 
 
-def test_entities_of_clean_text_come_out_the_same() -> None:
-    """A brute-force twin: words of their own, between which damage of all kinds stands."""
+def test_entities_are_found_after_repairs_between_them() -> None:
+    """Compare with brute force: distinct words, with all kinds of damage between them."""
     rng = random.Random(0)
     damage = ["\r\n", "  ", "\t", "\u200b ", "\x00 ", " (ABSTRACT TRUNCATED) ", "\n\n\n", " \xa0"]
     for _ in range(100):
@@ -125,7 +125,7 @@ def test_records_that_cannot_be_cleaned_go_to_reject_and_the_rest_is_counted() -
                               "dropped min-words": 1}
 
 
-def test_borders_before_behind_and_within_edits() -> None:
+def test_positions_before_after_and_inside_edits() -> None:
     edited = EditedText("ab--cd++ef")
     edited.substitute("rule", re.compile(r"--"), "")
     edited.substitute("rule", re.compile(r"\+\+"), "[PLUS]")
@@ -140,7 +140,7 @@ def test_borders_before_behind_and_within_edits() -> None:
     assert edited.moved(4, 7) == (2, 4, True)
 
 
-def test_what_stays_alike_at_the_ends_of_a_match_is_no_edit() -> None:
+def test_unchanged_ends_of_a_match_are_not_edited() -> None:
     edited = EditedText("(perche,) e")
     edited.substitute("rule", re.compile(r"\S*e\S*"), lambda found: found[0].replace("e,", "é,"))
     assert edited.text == "(perché,) e"
@@ -148,8 +148,8 @@ def test_what_stays_alike_at_the_ends_of_a_match_is_no_edit() -> None:
     assert edited.moved(1, 7) == (1, 7, False)
 
 
-def test_every_character_that_is_left_keeps_its_place() -> None:
-    """A brute-force twin: each character is unique, so it is found where the offsets say."""
+def test_offsets_of_all_remaining_characters_are_correct() -> None:
+    """Compare with brute force: each character is unique, so the offsets can be checked."""
     rng = random.Random(0)
     for _ in range(200):
         text = "".join(map(chr, rng.sample(range(0x4e00, 0x9000), 30)))
@@ -165,8 +165,8 @@ def test_every_character_that_is_left_keeps_its_place() -> None:
 
 
 @pytest.mark.data
-def test_real_marks_and_leaflets(data: Path) -> None:
-    """137 abstracts are marked as truncated; every leaflet has CRLF and remains of tables."""
+def test_real_truncation_marks_and_leaflets_are_repaired(data: Path) -> None:
+    """137 abstracts are marked as truncated. Every leaflet contains CRLF and remains of tables."""
     cleaner = Cleaner(RepairConfig("all"), FilterConfig(), PersonalDataConfig())
     totals = {}
     for name in ("en/corpus/pubmed-drug-reviews", "it/corpus/native-leaflets"):

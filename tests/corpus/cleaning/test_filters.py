@@ -1,4 +1,4 @@
-"""Filters of records, each with cases made by hand."""
+"""Filters of records, each with handmade cases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DRUGS = ("Principi attivi: " + "Abacavir, Lamivudina, Zidovudina, Nevirapina, Ef
 
 
 def found(config: FilterConfig, **record: Any) -> dict[str, Any]:
-    """Return what each filter that is on finds in a record."""
+    """Return the values that the active filters find in a record."""
     whole = Record({"id": "a", "text": ENGLISH, **record})
     results = {name: find(whole) for filters in (source_filters(config), text_filters(config))
                for name, find in filters.items()}
@@ -68,8 +68,8 @@ def found(config: FilterConfig, **record: Any) -> dict[str, Any]:
     ({"languages": "declared"}, {"lang": "tlh", "text": ITALIAN}, {}),
     ({"languages": "declared,en"}, {"lang": "it"}, {}),
     ({"languages": "declared"}, {}, {}), ({"languages": "it"}, {"text": "Abstract"}, {})])
-def test_filters(settings: dict[str, Any], record: dict[str, Any],
-                 expected: dict[str, Any]) -> None:
+def test_filters_find_bad_records(settings: dict[str, Any], record: dict[str, Any],
+                                  expected: dict[str, Any]) -> None:
     assert found(FilterConfig(**settings), **record) == expected
 
 
@@ -80,7 +80,7 @@ def test_filters(settings: dict[str, Any], record: dict[str, Any],
     ({"to_year": 2020.5}, "to_year: found 2020.5, expected text or a whole number"),
     ({"from_year": "2020-04", "to_year": "2020-03"}, "from_year: found 2020-04, expected at most"),
     ({"from_year": 2021, "to_year": "2020-12"}, "from_year: found 2021, expected at most to_year")])
-def test_dates_that_are_none(settings: dict[str, Any], message: str) -> None:
+def test_invalid_dates_are_errors(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         FilterConfig(**settings)
 
@@ -94,10 +94,10 @@ def test_dates_that_are_none(settings: dict[str, Any], message: str) -> None:
     ("https://creativecommons.org/publicdomain/mark/1.0/", "cc-pdm"),
     ("CC BY-SA 3.0 IT", "cc-by-sa"), ("a" + "-" * 400_000 + "b", "a" + "-" * 400_000 + "b")],
     ids=str.__len__)
-def test_names_of_licences(licence: str, expected: str) -> None:
+def test_licences_have_kinds(licence: str, expected: str) -> None:
     assert licence_kind(licence) == expected
 
 
-def test_a_language_that_is_not_known_is_refused() -> None:
+def test_an_unknown_language_is_an_error() -> None:
     with pytest.raises(BmtoolsError, match="languages: found 'english', which py3langid does not"):
         text_filters(FilterConfig(languages="it,english"))

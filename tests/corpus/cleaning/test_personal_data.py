@@ -1,4 +1,4 @@
-"""Personal data: numbers made up, with right and wrong check digits."""
+"""Personal data: invented numbers with correct and wrong check digits."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ CASES = {
 
 @pytest.mark.parametrize(("kind", "text", "expected"), [
     (kind, *case) for kind, cases in CASES.items() for case in cases])
-def test_a_kind_alone(kind: str, text: str, expected: str | None) -> None:
+def test_each_kind_of_personal_data_is_found(kind: str, text: str, expected: str | None) -> None:
     edited = EditedText(text)
     PersonalData([kind]).mask(edited)
     assert edited.text == (expected or text)
     assert edited.counts.get(kind, 0) == (expected or "").count(f"[{kind.upper()}]")
 
 
-def test_masks_are_not_masked_again_and_no_kind_finds_what_is_none() -> None:
+def test_masks_and_other_text_are_not_masked() -> None:
     for cases in CASES.values():
         for text, expected in cases:
             edited = EditedText(expected or text)

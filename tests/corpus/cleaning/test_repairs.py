@@ -1,4 +1,4 @@
-"""Repairs of texts, each with cases made by hand."""
+"""Repairs of texts, each with handmade cases."""
 
 # ruff: noqa: RUF001
 
@@ -82,15 +82,15 @@ def repaired(text: str, *names: str, **settings: object) -> EditedText:
 
 @pytest.mark.parametrize(("name", "text", "expected"), [
     (name, *case) for name, cases in CASES.items() for case in cases])
-def test_a_rule_alone(name: str, text: str, expected: str | None) -> None:
-    """White space is repaired beside each, for what rules remove leaves some."""
+def test_each_rule_repairs_its_cases(name: str, text: str, expected: str | None) -> None:
+    """White space is also repaired, because removals leave white space."""
     edited = repaired(text, name, "white-space") if expected else repaired(text, name)
     assert edited.text == (text if expected is None else expected)
     assert (name in edited.counts) == (expected is not None)
 
 
-def test_a_second_pass_changes_nothing() -> None:
-    """Scraps of all cases in random order, many of which make others when they are joined."""
+def test_repaired_text_does_not_change_again() -> None:
+    """Parts of all cases in random order, which often form new cases when joined."""
     scraps = [text for cases in CASES.values() for text, _ in cases]
     scraps += [*" \t\n\r\0\xa0\xad\u200b\u200d\x85\x1f", "(", ")", "TRUNCATED", "ABSTRACT ", "Ã",
                "©", "&am", "p;", "&", "lt;", "Copyright ", "2001 ", "\u0300", "Home", " | a"]
@@ -108,17 +108,17 @@ def test_a_second_pass_changes_nothing() -> None:
     assert changed > 200
 
 
-def test_what_is_joined_by_a_removal_is_removed_too() -> None:
+def test_text_that_a_removal_joins_is_also_removed() -> None:
     edited = repaired("A (ABSTRACT (ABSTRACT TRUNCATED) TRUNCATED)", "truncation-marks")
     assert (edited.text, edited.counts["truncation-marks"]) == ("A", 2)
 
 
-def test_text_that_never_ends_is_given_up() -> None:
+def test_endless_repairs_are_stopped() -> None:
     deep = "(TRUNCATED" * 50 + ")" * 50
     assert not Repairs(["truncation-marks"])(EditedText("A " + deep))
 
 
-def test_long_runs_take_no_hours() -> None:
+def test_long_runs_are_repaired_fast() -> None:
     run, gap = "一" * 400_000, " " * 400_000
     edited = EditedText(f"perchÃ© {run}")
     assert Repairs(["unicode"])(edited)
@@ -126,13 +126,13 @@ def test_long_runs_take_no_hours() -> None:
     assert truncation_mark(f"TRUNCATED{gap}") == ""
 
 
-def test_own_patterns() -> None:
+def test_user_patterns_are_removed() -> None:
     edited = repaired("Pag. 3 di 9\nIl cuore.", "white-space",
                       unwanted=[re.compile(r"^Pag\. \d+ di \d+$", re.MULTILINE)])
     assert (edited.text, edited.counts["remove"]) == ("Il cuore.", 1)
 
 
-def test_a_line_of_blanks_takes_no_quadratic_time() -> None:
+def test_a_line_of_spaces_takes_linear_time() -> None:
     started = time.monotonic()
     repaired("Asma.\nHome\n" + 20_000 * " ", "navigation")
     assert time.monotonic() - started < 5

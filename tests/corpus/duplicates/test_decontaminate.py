@@ -1,4 +1,4 @@
-"""Evaluation texts in a corpus: planted ones are found, all of them, and nothing else."""
+"""Evaluation texts in a corpus: all planted texts are found, and no others."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_case_white_space_and_punctuation_are_folded() -> None:
     assert hit.ngram.split(" ") == SENTENCE.split()[:13]
 
 
-def test_shorter_texts_are_looked_for_whole() -> None:
+def test_shorter_texts_are_one_run() -> None:
     nine = " ".join(SENTENCE.split()[:9])
     runs = runs_of(nine, "no asthma found", "", SENTENCE)
     assert ([*runs.runs], runs.short) == ([9, 13], 2)
@@ -97,7 +97,7 @@ def test_records_are_dropped_or_reported(write_lines: Write, action: str) -> Non
 
 @pytest.mark.data
 @pytest.mark.parametrize("source", ["en/ner/NCBI-disease/test.tsv", "it/ner/E3C/test.txt"])
-def test_planted_sentences_are_found_all(data: Path, source: str) -> None:
+def test_all_planted_sentences_are_found(data: Path, source: str) -> None:
     rng = random.Random(0)
     sentences = [record["text"] for record in conll_records([str(data / source)])
                  if re.search(r"[^\W_]", record["text"])]

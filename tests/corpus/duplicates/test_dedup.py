@@ -1,4 +1,4 @@
-"""Duplicates and near duplicates, against brute force over all pairs."""
+"""Duplicates and near duplicates, compared with brute force over all pairs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def text_of(rng: random.Random, words: int = 120) -> list[str]:
 
 
 def changed(words: list[str], share: float, rng: random.Random) -> list[str]:
-    """Replace a share of the words by others."""
+    """Replace a share of the words by other words."""
     places = set(rng.sample(range(len(words)), round(share * len(words))))
     return [rng.choice(VOCABULARY) + "x" if place in places else word
             for place, word in enumerate(words)]
@@ -53,7 +53,7 @@ def records_of(texts: Iterable[str]) -> list[dict[str, str]]:
 
 def run(path: Path, against: list[str] | None = None,
         **settings: Any) -> tuple[list[str], list[dict[str, Any]], dict[str, int]]:
-    """Return the ids that stay, the duplicates, and the counts."""
+    """Return the kept ids, the duplicates and the counts."""
     dropped = BytesIO()
     with opened_pass(None, {}, Workers(1)) as own, deduplicate(
             RecordReader([str(path)]), own, DedupConfig(**settings), against or ()) as found:
@@ -77,10 +77,10 @@ def test_case_and_white_space_are_folded(write_lines: Write) -> None:
     assert [one["meta"]["dropped"] for one in dropped] == [
         {"rule": "exact-duplicate", "found": "0", "in": str(path), "similarity": 1.0}]
     assert counts == {"kept": 6, "exact-duplicate": 1}
-    assert run(path)[0] == ["0", "3", "4", "5", "6"]  # punctuation is no word
+    assert run(path)[0] == ["0", "3", "4", "5", "6"]  # punctuation is not a word
 
 
-def test_near_duplicates_are_those_of_brute_force(write_lines: Write) -> None:
+def test_near_duplicates_equal_brute_force(write_lines: Write) -> None:
     rng = random.Random(1)
     originals = [text_of(rng) for _ in range(30)]
     texts = originals + [changed(words, share, rng) for words in originals
@@ -101,7 +101,7 @@ def test_near_duplicates_are_those_of_brute_force(write_lines: Write) -> None:
     assert all(any(group <= whole for whole in likely) for group in ours)
 
 
-def test_chains_are_one_cluster(write_lines: Write) -> None:
+def test_chains_of_duplicates_are_one_cluster(write_lines: Write) -> None:
     words = text_of(random.Random(2), 400)
     path = write_lines("a.jsonl", *records_of(
         " ".join(words[shift:shift + 200]) for shift in range(0, 200, 10)))
@@ -110,14 +110,14 @@ def test_chains_are_one_cluster(write_lines: Write) -> None:
     assert dropped[-1]["meta"]["dropped"]["similarity"] < 0.1
 
 
-def test_without_chains_duplicates_are_similar_to_the_record_that_stays(write_lines: Write) -> None:
+def test_without_chains_duplicates_are_similar_to_the_kept_record(write_lines: Write) -> None:
     words = text_of(random.Random(2), 400)
     texts = [" ".join(words[shift:shift + 200]) for shift in range(0, 200, 10)]
     path = write_lines("a.jsonl", *records_of([*texts, texts[1]]))
     stay, dropped, _ = run(path, no_chains=True)
     found = [one["meta"]["dropped"] for one in dropped]
     assert min(one["similarity"] for one in found) >= 0.7
-    # By brute force: a record stays unless a record that stays is similar to it.
+    # By brute force: a record is kept unless it is similar to a kept record.
     with found_in(path) as (deduplicated, _):
         kept: list[int] = []
         for number in range(len(texts)):
@@ -126,7 +126,7 @@ def test_without_chains_duplicates_are_similar_to_the_record_that_stays(write_li
                 kept.append(number)
     assert stay == list(map(str, kept)) and 1 < len(stay) < len(texts)
     assert found[-1]["found"] == found[0]["found"] == "0"  # the copy of a duplicate
-    # Records of other corpora stay: each of them counts, whether or not it is like an earlier one.
+    # Records of other corpora are kept, even if they are similar to an earlier record.
     old = write_lines("old.jsonl", *records_of(texts))
     new = write_lines("new.jsonl", *({"id": f"n{number}", "text": f"{text} x"}
                                      for number, text in enumerate(texts)))
@@ -134,7 +134,7 @@ def test_without_chains_duplicates_are_similar_to_the_record_that_stays(write_li
     assert stay == [] and [one["meta"]["dropped"]["similarity"] > 0.9 for one in dropped]
 
 
-def test_a_crowd_of_equal_bands_is_compared_within_bounds(write_lines: Write) -> None:
+def test_comparisons_of_many_equal_bands_are_limited(write_lines: Write) -> None:
     rng = random.Random(3)
     words = text_of(rng, 150)
     path = write_lines("a.jsonl", *records_of(
@@ -142,7 +142,8 @@ def test_a_crowd_of_equal_bands_is_compared_within_bounds(write_lines: Write) ->
     assert run(path)[2] == {"kept": 1, "near-duplicate": 399}
 
 
-def test_other_corpora_stay(write_lines: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_of_other_corpora_are_kept(write_lines: Write,
+                                           monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bmtools.io.parts._BLOCK_BYTES", 1000)  # several blocks
     rng = random.Random(4)
     texts = [" ".join(text_of(rng)) for _ in range(6)]
@@ -155,8 +156,8 @@ def test_other_corpora_stay(write_lines: Write, monkeypatch: pytest.MonkeyPatch)
             for one in dropped] == [("1", "o1", str(old)), ("2", "0", str(new))]
 
 
-def test_shards_one_after_the_other_are_the_whole(write_lines: Write,
-                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shards_together_equal_the_complete_output(write_lines: Write,
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bmtools.io.parts._BLOCK_BYTES", 300)
     files = [str(write_lines(f"{name}.jsonl", *({"id": f"{name}{number}", "text": f"{number % 9}"}
                                                for number in range(20)))) for name in "ab"]
@@ -188,7 +189,7 @@ def test_bad_records_are_rejected_and_left_out(write_lines: Write, tmp_path: Pat
     assert bad[1].startswith(f"{path}:6: found ")
 
 
-def test_input_that_changes_is_refused(write_lines: Write) -> None:
+def test_changed_input_is_an_error(write_lines: Write) -> None:
     path = write_lines("a.jsonl", *records_of(["uno", "due"]))
     with found_in(path) as (found, own):
         path.write_text(path.read_text().replace("due", "tre"))
@@ -198,7 +199,7 @@ def test_input_that_changes_is_refused(write_lines: Write) -> None:
 
 @pytest.mark.parametrize("threshold", [0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0])
 @pytest.mark.parametrize("permutations", [16, 128, 1024])
-def test_bands_find_nearly_all_at_the_threshold(threshold: float, permutations: int) -> None:
+def test_bands_find_nearly_all_pairs_at_the_threshold(threshold: float, permutations: int) -> None:
     bands = Bands.of(threshold, permutations)
     assert bands.bands * bands.rows <= permutations
     assert bands.recall(threshold) >= 0.95 or bands.rows == 1
@@ -207,7 +208,7 @@ def test_bands_find_nearly_all_at_the_threshold(threshold: float, permutations: 
 
 
 @pytest.mark.data
-def test_real_duplicates(data: Path) -> None:
+def test_real_duplicates_are_found(data: Path) -> None:
     path = data / "it" / "corpus" / "native-clinical.jsonl"
     records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     texts = [record["text"] for record in records]

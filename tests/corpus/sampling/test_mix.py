@@ -1,4 +1,4 @@
-"""Mixtures: parts as weighed, each record as often as it should be, in an order of ids alone."""
+"""Mixtures: sizes by weight, number of copies of each record, and an order that depends on ids."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def only(corpora: dict[str, str], *names: str) -> dict[str, str]:
     return {name: corpora[name] for name in names}
 
 
-def test_all_of_all_is_shuffled(corpora: dict[str, str]) -> None:
+def test_a_mixture_of_all_records_is_shuffled(corpora: dict[str, str]) -> None:
     found = mixed(corpora)
     assert sorted(record["id"] for record in found) == sorted(
         record["id"] for name in corpora for record in own(corpora, name))
@@ -61,7 +61,7 @@ def test_all_of_all_is_shuffled(corpora: dict[str, str]) -> None:
     assert mixed(corpora, seed=1) != found
 
 
-def test_the_same_by_any_processes_buckets_and_orders(
+def test_mixture_does_not_depend_on_processes_buckets_or_order(
         corpora: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     settings: dict[str, Any] = {"weights": "large=1,small=2,twin=1", "size": "20kB", "repeat": True}
     expected = mixed(corpora, **settings)
@@ -73,7 +73,7 @@ def test_the_same_by_any_processes_buckets_and_orders(
     assert mixed(dict(reversed(corpora.items())), **settings) == expected
 
 
-def test_weights_and_sizes(corpora: dict[str, str]) -> None:
+def test_parts_have_their_weights_and_sizes(corpora: dict[str, str]) -> None:
     two = only(corpora, "large", "small")
     found = mixed(two, weights="large=3,small=1", size="8kB")
     for name, bound in (("large", 6_000), ("small", 2_000)):
@@ -81,7 +81,7 @@ def test_weights_and_sizes(corpora: dict[str, str]) -> None:
         assert bound - 150 < part <= bound
 
 
-def test_the_largest_mixture_that_repeats_nothing(corpora: dict[str, str]) -> None:
+def test_default_size_is_the_largest_without_repeats(corpora: dict[str, str]) -> None:
     two = only(corpora, "large", "small")
     found = mixed(two, weights="large=1,small=1")
     parts = {name: [one for one in found if one["id"].startswith(name)] for name in two}
@@ -90,7 +90,7 @@ def test_the_largest_mixture_that_repeats_nothing(corpora: dict[str, str]) -> No
     assert whole - 150 < size(parts["large"]) <= whole
 
 
-def test_a_small_corpus_is_repeated_or_refused(corpora: dict[str, str]) -> None:
+def test_a_small_corpus_is_repeated_or_an_error(corpora: dict[str, str]) -> None:
     two, whole = only(corpora, "large", "small"), size(own(corpora, "small"))
     settings = {"weights": "large=1,small=2", "size": f"{3 * whole}B"}
     with pytest.raises(DataError, match=r"^small: found [\d.]+ MB of text, expected [\d.]+ for its "
@@ -105,8 +105,8 @@ def test_a_small_corpus_is_repeated_or_refused(corpora: dict[str, str]) -> None:
     assert 1.5 * whole - 150 < size(one_and_a_half) <= 1.5 * whole
 
 
-def test_a_part_is_a_sample(run: Any, corpora: dict[str, str]) -> None:
-    """What a smaller mixture has of a corpus, a larger one has too, and so has `sample`."""
+def test_larger_mixtures_contain_smaller_ones(run: Any, corpora: dict[str, str]) -> None:
+    """A larger mixture and `sample` contain the records of a smaller mixture."""
     small = {one["id"] for one in mixed(only(corpora, "large"), size="5kB")}
     sampled = {one["id"] for one in run("sample", corpora["large"], "--size", "5kB").records}
     assert small == sampled < {one["id"] for one in mixed(only(corpora, "large"), size="9kB")}

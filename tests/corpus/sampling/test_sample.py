@@ -1,4 +1,4 @@
-"""Samples: exact to a record, each within the larger, whatever the order and the processes."""
+"""Samples: exact and nested, for any order and number of processes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def ids(samples: list[list[dict[str, Any]]]) -> list[set[str]]:
 
 
 def test_sizes_are_exact_to_a_record(records: list[dict[str, Any]], source: Path) -> None:
-    """Against plain Python: hash, sort, add up."""
+    """Compare with plain Python: hash, sort, add up."""
     def key(record: dict[str, Any]) -> int:
         digest = hashlib.blake2b(f"7 {record['id']}".encode(), digest_size=8).digest()
         return int.from_bytes(digest, "little")
@@ -81,8 +81,8 @@ def test_sizes_are_exact_to_a_record(records: list[dict[str, Any]], source: Path
 @pytest.mark.parametrize("settings", [
     {"size": "2kB,6kB,20kB"}, {"words": "100,1k,2k"}, {"records": "10,100,250"},
     {"share": "0.1,0.5,1"}, {"share": "0.1,0.5", "by": "meta.kind"}])
-def test_nested_whatever_the_order(records: list[dict[str, Any]], source: Path, tmp_path: Path,
-                                   settings: dict[str, str]) -> None:
+def test_samples_are_nested_for_any_order(records: list[dict[str, Any]], source: Path,
+                                          tmp_path: Path, settings: dict[str, str]) -> None:
     samples = ids(ladder(source, **settings))
     assert all(small < large for small, large in pairwise(samples))
     random.Random(2).shuffle(records)
@@ -104,7 +104,7 @@ def test_processes_and_blocks_change_nothing(source: Path, tmp_path: Path, jobs:
     assert ladder(spaced, **settings, jobs=jobs) == expected
 
 
-def test_words_are_those_of_compare_vocab(records: list[dict[str, Any]], source: Path) -> None:
+def test_words_equal_compare_vocab(records: list[dict[str, Any]], source: Path) -> None:
     from bmtools.records import full_text
     from bmtools.vocab.words import find_words
 
@@ -114,8 +114,9 @@ def test_words_are_those_of_compare_vocab(records: list[dict[str, Any]], source:
     assert 500 - longest < sum(len(find_words(full_text(one))) for one in found) <= 500
 
 
-def test_values_keep_their_shares(records: list[dict[str, Any]], source: Path) -> None:
-    """A quarter is of kind b, in bytes as in the corpus, to a record."""
+def test_values_keep_their_shares_in_each_sample(records: list[dict[str, Any]],
+                                                 source: Path) -> None:
+    """A quarter of the bytes is of kind b, as in the corpus, up to one record."""
     whole = Counter[str]()
     for record in records:
         whole[record["meta"]["kind"]] += size(record)
@@ -125,7 +126,7 @@ def test_values_keep_their_shares(records: list[dict[str, Any]], source: Path) -
         assert abs(own - bound * whole["b"] / whole.total()) < max(map(size, records))
 
 
-def test_records_that_share_an_id_are_told_apart_by_text(tmp_path: Path) -> None:
+def test_records_with_the_same_id_are_distinguished_by_text(tmp_path: Path) -> None:
     records = [{"id": "1", "text": f"text {number}"} for number in range(20)]
     found = ladder(write(tmp_path / "a", records), records="3,7")
     assert [len(one) for one in found] == [3, 7]
@@ -134,7 +135,7 @@ def test_records_that_share_an_id_are_told_apart_by_text(tmp_path: Path) -> None
         sorted(one["text"] for one in sample) for sample in found]
 
 
-def test_a_rung_larger_than_the_corpus(source: Path) -> None:
+def test_a_sample_larger_than_the_corpus_is_an_error(source: Path) -> None:
     with pytest.raises(DataError, match=r"^words: found [\d,]+ words in total, expected 10M or "
                                         "more; set a smaller amount, or set allow_fewer to take "):
         ladder(source, words="10,10M")
@@ -146,7 +147,7 @@ def test_a_rung_larger_than_the_corpus(source: Path) -> None:
         ladder(source, share="0.001")
 
 
-def test_a_file_that_changes_meanwhile_is_refused(source: Path) -> None:
+def test_a_file_changed_between_reads_is_an_error(source: Path) -> None:
     with sampling.opened_sample(RecordReader([str(source)]), SampleConfig(records="2")) as found:
         source.write_text(source.read_text().replace("asma", "tosse"))
         with pytest.raises(DataError, match="the input changed while it was read"):
@@ -157,13 +158,13 @@ def test_a_file_that_changes_meanwhile_is_refused(source: Path) -> None:
     ("100MB", "size", 10 ** 8), ("0.3 gb", "size", 3 * 10 ** 8), ("28GB", "size", 28 * 10 ** 9),
     ("1KiB", "size", 1024), ("7B", "size", 7), ("3.2B", "words", 3_200_000_000),
     ("500k", "words", 500_000), ("12", "records", 12), (".5", "share", 0.5)])
-def test_amounts(text: str, unit: str, amount: float) -> None:
+def test_amounts_are_parsed(text: str, unit: str, amount: float) -> None:
     assert parse_amount(text, unit) == amount
 
 
-def test_a_ladder_of_files(run: Any, records: list[dict[str, Any]], tmp_path: Path,
-                           monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines are written as they stand, blank ones and bad ones aside."""
+def test_a_ladder_is_written_as_files(run: Any, records: list[dict[str, Any]], tmp_path: Path,
+                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines are written unchanged, except for blank and bad lines."""
     lines = [json.dumps(record).replace(", ", " , ") for record in records]
     source, out = tmp_path / "corpus.jsonl", tmp_path / "out"
     source.write_bytes(("\r\n\n".join([*lines, '{"id": 1}'])).encode())
@@ -181,8 +182,8 @@ def test_a_ladder_of_files(run: Any, records: list[dict[str, Any]], tmp_path: Pa
     assert json.loads((out / "bmtools.json").read_text())["results"]["samples"][0]["records"] == 10
 
 
-def test_the_rest_is_what_is_not_sampled(run: Any, records: list[dict[str, Any]], source: Path,
-                                         tmp_path: Path) -> None:
+def test_the_rest_contains_the_records_not_sampled(run: Any, records: list[dict[str, Any]],
+                                                   source: Path, tmp_path: Path) -> None:
     rest = tmp_path / "rest.jsonl.gz"
     held_out = run("sample", source, "--share", "0.1", "--rest", rest).records
     others = [dict(record) for record in RecordReader([str(rest)])]

@@ -89,7 +89,7 @@ def _record_2010(stem: str, files: dict[str, tuple[str, str]], tally: Tally) -> 
 
 
 def _concept(ids: dict[str, str], kind: str, mention: str) -> str:
-    """Return the id of the concept of a type at a position, or of the first concept there."""
+    """Return the id of the concept with a type at a position, or of the first concept there."""
     return ids.get(kind) or next(iter(ids.values()), mention)
 
 

@@ -33,7 +33,7 @@ class Mention:
         text: the mention as spelled in the file; None if the file does not contain it.
         id: id that relations refer to; empty if it has none.
         more: other keys of the entity.
-        place: place of the annotation, as `file:line`.
+        place: place of the annotation, `file:line`.
         content: the annotation itself, for `--rejects`.
     """
 
@@ -55,7 +55,7 @@ class Arc:
         tail: id of the mention to which it leads.
         type: type of the relation.
         more: other keys of the relation.
-        place: place of the relation, as `file:line`.
+        place: place of the relation, `file:line`.
         content: the relation itself, for `--rejects`.
     """
 

@@ -156,7 +156,7 @@ def _classes(schema: Schema) -> dict[str, list[str]]:
 
 def _class_names(feature: object) -> list[str]:
     """Return the names of a `ClassLabel`, also of one in a list; empty for other features."""
-    if isinstance(feature, list):  # old form in datasets of a list of one feature
+    if isinstance(feature, list):  # old form of a list in datasets
         feature = {"feature": feature[0]} if feature else None
     if not isinstance(feature, dict):
         return []

@@ -153,7 +153,7 @@ def _prepare(tree: HtmlElement, counts: Counter[str]) -> Counter[str]:
         counts: counts asides of articles, which are left out.
 
     Returns:
-        the number of occurrences of each repeated paragraph; trafilatura may keep only one.
+        how often each repeated paragraph occurs; trafilatura may keep only one occurrence.
     """
     for caption in tree.xpath("//figure//figcaption[normalize-space()]"):
         for element in (caption, *caption.iterancestors("figure")):

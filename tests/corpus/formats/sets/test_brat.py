@@ -1,4 +1,4 @@
-"""BRAT's files as records, and records as BRAT's files."""
+"""Conversion of BRAT files to records, and of records to BRAT files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read(*names: object, **options: object) -> list[Record]:
     return records
 
 
-def test_a_folder(folder: Path) -> None:
+def test_a_folder_is_read(folder: Path) -> None:
     first, second = read(folder)
     assert first == {
         "id": "a", "text": TEXT,
@@ -50,7 +50,7 @@ def test_a_folder(folder: Path) -> None:
     assert second == {"id": "a.b", "text": "Nothing.", "entities": [], "relations": []}
 
 
-def test_files_and_archives_are_read_alike(folder: Path, tmp_path: Path) -> None:
+def test_archives_equal_folders(folder: Path, tmp_path: Path) -> None:
     first, second = read(folder)
     assert read(folder / "a.ann") == read(folder / "a.txt") == [first]
     assert read(*sorted(folder.iterdir())) == [first, second]
@@ -62,7 +62,7 @@ def test_files_and_archives_are_read_alike(folder: Path, tmp_path: Path) -> None
     assert read(f"{archive}/set/a.ann") == [first]
 
 
-def test_wrong_offsets_and_absent_entities(folder: Path) -> None:
+def test_wrong_offsets_and_missing_entities_are_counted(folder: Path) -> None:
     (folder / "a.ann").write_text("T1\tX 1 2\tA\nT2\tX 0 1\tZ\nR1\tY Arg1:T1 Arg2:T2\n")
     counts: Counter[str] = Counter()
     lost: list[RecordError] = []
@@ -81,7 +81,7 @@ def test_bad_lines_are_reported(folder: Path, line: str, message: str) -> None:
         read(folder)
 
 
-def test_annotations_need_their_text(folder: Path) -> None:
+def test_annotations_without_text_are_an_error(folder: Path) -> None:
     (folder / "a.txt").unlink()
     with pytest.raises(DataError, match=r"a\.ann: found no \.txt with the annotated text"):
         read(folder)
@@ -99,7 +99,7 @@ def test_a_round_trip_keeps_every_byte(folder: Path, tmp_path: Path) -> None:
         write_brat(records, tmp_path / "out")
 
 
-def test_ids_that_files_and_entities_cannot_have(tmp_path: Path) -> None:
+def test_invalid_ids_are_rejected_or_replaced(tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
     record = Record(id="a/1 %2F", text="A B", entities=[
         {"id": "e0", "start": 0, "end": 1, "type": "a b"}, {"start": 2, "end": 3, "type": "X"}],
@@ -117,7 +117,7 @@ def test_ids_that_files_and_entities_cannot_have(tmp_path: Path) -> None:
 
 
 @pytest.mark.data
-def test_the_ddi_corpus(data: Path, tmp_path: Path) -> None:
+def test_brat_edition_of_ddi_is_read(data: Path, tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
     records = read(data / "en/re/DDI-2013/test-medline-brat", counts=counts)
     found = [entity for record in records for entity in record["entities"]]
@@ -135,14 +135,14 @@ def test_the_ddi_corpus(data: Path, tmp_path: Path) -> None:
                 line.rstrip() for line in path.read_text("utf-8").split("\n"))
 
 
-def test_endings_in_capitals_are_read(tmp_path: Path) -> None:
+def test_upper_case_endings_are_read(tmp_path: Path) -> None:
     (tmp_path / "C.TXT").write_text("asma")
     (tmp_path / "C.ANN").write_text("T1\tD 0 4\tasma\n")
     record, = brat_records([str(tmp_path)])
     assert [one["text"] for one in record["entities"]] == ["asma"]
 
 
-def test_lines_that_refer_to_lost_annotations_are_lost_too(tmp_path: Path) -> None:
+def test_lines_that_refer_to_lost_annotations_are_also_lost(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Aspirin treats pain and fever.")
     kept = ["E1\tTreat:T2 Agent:T1 Theme:T3", "R1\tBefore Arg1:E1 Arg2:T3", "A3\tSure R1",
             "N2\tReference T1 MESH:D002\tAspirin", "#2\tAnnotatorNotes E1\tok",
@@ -168,7 +168,7 @@ def test_lines_that_refer_to_lost_annotations_are_lost_too(tmp_path: Path) -> No
         assert len((tmp_path / "out/a.ann").read_text().splitlines()) == len(entities)
 
 
-def test_a_relation_of_an_id_that_occurs_twice_is_lost(tmp_path: Path) -> None:
+def test_relations_of_ambiguous_ids_are_lost(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("asma e tosse")
     (tmp_path / "a.ann").write_text("T1\tD 0 4\tasma\nT1\tD 7 12\ttosse\nT2\tE 5 6\te\n"
                                     "R1\tX Arg1:T1 Arg2:T2\n")

@@ -1,4 +1,4 @@
-"""ChemProt and BioRED, as their authors and BioBIT publish them."""
+"""ChemProt and BioRED, as published by their authors and BioBIT."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def read(tmp_path: Path):
     return call
 
 
-def test_an_abstract(read) -> None:
+def test_an_abstract_is_read(read) -> None:
     record, = read(chemprot_records, ABSTRACT, ENTITIES, RELATIONS)
     assert record["text"] == "On DF. DF blocks sigma-1."
     assert [(entity["id"], entity["start"], entity["type"]) for entity in record["entities"]] == [
@@ -56,7 +56,7 @@ def test_an_abstract(read) -> None:
     assert record["relations"][0]["group"] == "CPR:4"
 
 
-def test_repeated_lines_are_taken_once_and_counted(read) -> None:
+def test_repeated_lines_are_used_once_and_counted(read) -> None:
     counts: Counter[str] = Counter()
     lost: list[RecordError] = []
     once, = read(chemprot_records, ABSTRACT, ENTITIES, RELATIONS)
@@ -65,10 +65,10 @@ def test_repeated_lines_are_taken_once_and_counted(read) -> None:
     assert twice == once
     assert counts["repeated annotations left out"] == 3
     assert counts["repeated relations left out"] == 2
-    assert not lost  # nothing is
+    assert not lost  # nothing is lost
 
 
-def test_biobits_layout_is_known_by_its_content(read) -> None:
+def test_biobit_layout_is_recognised_by_content(read) -> None:
     counts: Counter[str] = Counter()
     record, = read(chemprot_records, ITALIAN,
                    "1\tT1\t5\t7\tDF\tCHEMIC AL\n1\tT3\t30\t37\tSigma-1\tGENE- Livelli di Y\n",
@@ -78,7 +78,7 @@ def test_biobits_layout_is_known_by_its_content(read) -> None:
     assert (counts[MOVED], counts["broken names of types mended"]) == (2, 2)
 
 
-def test_absent_entities_and_documents_are_lost_with_a_reason(read) -> None:
+def test_annotations_of_missing_entities_and_documents_are_lost(read) -> None:
     counts: Counter[str] = Counter()
     lost: list[RecordError] = []
     record, = read(chemprot_records, ABSTRACT, f"{ENTITIES}2\tT1\tCHEMICAL\t0\t1\tx\n",
@@ -114,7 +114,7 @@ def test_bad_lines_are_reported(read, texts: str, entities: str, relations: str,
     ("CHEMICALL", "CHEMICAL"), ("CHE Il metabolismo di MICAL", "CHEMICAL"),
     ("CHEMICAL AL", "CHEMICAL"), ("CHEMCAL", "CHEMICAL"),
     ("GENE", "GENE"), ("DRUG", None), ("", None)])
-def test_broken_types_are_mended(name: str, kind: str | None) -> None:
+def test_damaged_types_are_corrected(name: str, kind: str | None) -> None:
     counts: Counter[str] = Counter()
     arguments = name, ("CHEMICAL", "GENE", "GENE-Y", "GENE-N"), counts, "a:1", ""
     if kind is None:
@@ -136,12 +136,12 @@ def test_markers_become_entities(tmp_path: Path) -> None:
                      {"id": "b", "start": 13, "end": 20, "type": "ENTITY", "text": "sigma-1"}],
         "relations": [{"head": "a", "tail": "b", "type": "INHIBITOR"}]}
     (tmp_path / "in").write_text(json.dumps({"text": "<< a >> " * 20_000, "label": "x"}))
-    with pytest.raises(RecordError, match="found no text with << a >> before"):  # takes no hours
+    with pytest.raises(RecordError, match="found no text with << a >> before"):  # must be fast
         list(chemprot_records([str(tmp_path / "in")]))
 
 
 @pytest.mark.parametrize("pairs", ["closest", "biobit", "all"])
-def test_concepts_in_any_case_and_heads_that_come_first(read, pairs: str) -> None:
+def test_concepts_ignore_case_and_biobit_needs_the_head_first(read, pairs: str) -> None:
     record, = read(biored_records, ITALIAN, CONCEPTS, RELATED, pairs)
     assert [(arc["head"], arc["tail"]) for arc in record["relations"]] == [
         ("T1", "T3"), ("T2", "T3")]
@@ -157,7 +157,7 @@ def test_concepts_in_any_case_and_heads_that_come_first(read, pairs: str) -> Non
         "text"] * (pairs == "biobit")
 
 
-def test_each_mention_has_the_closest_of_the_other_concept(read) -> None:
+def test_each_mention_is_paired_with_the_closest_of_the_other_concept(read) -> None:
     text = json.dumps({"data": [{"PMID": "1", "Testo": "a b a ........ a b"}]})
     places = ((0, "a"), (2, "b"), (4, "a"), (15, "a"), (17, "b"))
     lines = "".join(f"1\t{start}\t{start + 1}\t{word}\tCHEMICALENTITY\t{word}\n"
@@ -173,10 +173,10 @@ def test_each_mention_has_the_closest_of_the_other_concept(read) -> None:
     assert len(record["relations"]) == 6
 
 
-# Documents; annotations at their offset, moved, lost; relations found and lost.
+# Documents, annotations at their offset, moved and lost, and relations found and lost.
 CHEMPROT = {"train": (1018, 2360, 23198, 9, 6341, 96), "dev": (612, 1407, 14099, 7, 3509, 49),
             "test": (797, 1808, 18690, 16, 5597, 147)}
-# A relation of concepts may become several of mentions, so those of concepts are counted.
+# A relation of concepts may become several relations of mentions, so concepts are counted.
 BIORED = {"train": (392, 11, 12552, 7, 3894, 284), "dev": (98, 0, 3311, 1, 1064, 98),
           "test": (95, 4, 3083, 1, 979, 184)}
 
@@ -189,7 +189,7 @@ def totals(records: list[Record], counts: Counter[str], relations: int) -> tuple
 @pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("part", ["train", "dev", "test"])
-def test_the_italian_sets(data: Path, part: str) -> None:
+def test_numbers_of_the_italian_sets(data: Path, part: str) -> None:
     def read(name: str, reader) -> tuple[list[Record], Counter[str]]:
         counts: Counter[str] = Counter()
         names = [[str(data / "it/re" / name / f"{part}_{what}")]
@@ -211,7 +211,7 @@ def test_the_italian_sets(data: Path, part: str) -> None:
 
 
 @pytest.mark.data
-def test_biocreatives_files(data: Path) -> None:
+def test_numbers_of_the_biocreative_files(data: Path) -> None:
     where = data / "en/re/chemprot-official"
     counts: Counter[str] = Counter()
     lost: list[RecordError] = []
@@ -224,7 +224,7 @@ def test_biocreatives_files(data: Path) -> None:
 
 
 @pytest.mark.data
-def test_sciberts_lines(data: Path) -> None:
+def test_numbers_of_the_scibert_files(data: Path) -> None:
     found = {}
     for part in ("train", "dev", "test"):
         records = list(chemprot_records([str(data / f"en/re/chemprot/{part}.txt")]))

@@ -23,7 +23,7 @@ def found(record: Record) -> list[tuple[str, str]]:
     return [(entity["text"], entity["type"]) for entity in record["entities"]]
 
 
-# Tokens are a, b, c and so on; what conlleval would find in them.
+# Tags of the tokens a, b, c and so on, and the entities that conlleval finds.
 @pytest.mark.parametrize(("tags", "expected"), [
     ("O B I O B", ["b c", "e"]),
     ("B B I", ["a", "b c"]),
@@ -37,13 +37,13 @@ def found(record: Record) -> list[tuple[str, str]]:
     ("B-X E-X I-X O", ["a b", "c"]),
     ("O O", []),
     ("B-A-b I-A-b", ["a b"])])
-def test_schemes(write, tags: str, expected: list[str]) -> None:
+def test_tagging_schemes_agree_with_conlleval(write, tags: str, expected: list[str]) -> None:
     lines = "".join(map("{}\t{}\n".format, "abcdefg", tags.split()))
     record, = conll_records([write(lines)])
     assert [text for text, _ in found(record)] == expected
 
 
-def test_sentences_ids_and_separators(write) -> None:
+def test_sentences_have_ids_with_any_separator(write) -> None:
     text = "\r\nThe\tO\r\nBRCA1  gene\tB\r\n\r\n \t\n\nè O\n😀  B-X \nx\tNN\tI-X"
     first, second = conll_records([write(text)])
     assert (first["id"], first["text"]) == ("set:2", "The BRCA1  gene")
@@ -68,13 +68,13 @@ def test_a_bad_line_is_reported(write, bad: str, message: str) -> None:
     assert [error.content for error in rejected] == [f"b\tO\n{bad}\nc\tO"]
 
 
-def test_columns_and_the_type_of_untyped_entities(write) -> None:
+def test_columns_and_default_type_are_settings(write) -> None:
     record, = conll_records([write("B-X\tnote\tword\tlow\nB\tnote\tmore\t")], ConllConfig(
         token_column=3, tag_column=1, default_type="gene"))
     assert found(record) == [("word", "X"), ("more", "gene")]
 
 
-def test_documents(write) -> None:
+def test_sentences_are_joined_to_documents(write) -> None:
     path = write("-DOCSTART- (12)\n\na O\n\nb B\nc I\n\n-DOCSTART- -X- -X- O\nd B\n"
                  "-DOCSTART-\n\n-DOCSTART- 15\ne O\n")
     records = list(conll_records([path]))
@@ -87,7 +87,7 @@ def test_documents(write) -> None:
         list(conll_records([write("a O\n")], ConllConfig(documents=True)))
 
 
-def test_exported_records_come_back_in_documents_of_their_own(write) -> None:
+def test_exported_records_are_read_as_separate_documents(write) -> None:
     given = [Record(id=name, text=text, entities=[], place="", **more) for name, text, more in (
         ("a", "Uno.", {}), ("b (1) c", "Due.\nTre.", {}), ("c", "Quattro.", {}),
         ("d", "Cinque.", {"meta": {"document": "e f"}}), ("g", "Sei.", {}))]
@@ -119,7 +119,7 @@ def test_random_typed_tags_agree_with_seqeval(write) -> None:
         assert_as_seqeval(record, row, ["t"] * 9)
 
 
-# Sentences and entities as the sources state them; EBM-NLP's entities are seqeval's.
+# Sentences and entities as stated in the sources; seqeval counted the entities of EBM-NLP.
 REAL = {
     "en/ner/BC2GM/train.tsv": (12574, 15197), "en/ner/BC2GM/devel.tsv": (2519, 3061),
     "en/ner/BC2GM/test.tsv": (5038, 6325), "en/ner/NCBI-disease/train.tsv": (5424, 5134),
@@ -134,7 +134,7 @@ REAL = {
     "es/ner/E3C/test.txt": (679, 800), "it/ner/E3C/train.txt": (451, 345),
     "it/ner/E3C/test.txt": (673, 460), "en/pico/EBM-NLP/dev.txt": (7049, 16561),
     "en/pico/EBM-NLP/test.txt": (2064, 3545)}
-SECOND = {f"parallel/abstrct-en-it/{name}.{kind}.tsv": count  # sets with the tag second
+SECOND = {f"parallel/abstrct-en-it/{name}.{kind}.tsv": count  # the tag is second
           for name, count in (("glaucoma-test", 1247), ("neoplasm-dev", 679),
                               ("neoplasm-test", 1251))
           for kind in ("en", "it-auto", "it-manual")} | {
@@ -144,7 +144,7 @@ SECOND = {f"parallel/abstrct-en-it/{name}.{kind}.tsv": count  # sets with the ta
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", [*REAL, *SECOND])
-def test_real_counts(data: Path, name: str) -> None:
+def test_numbers_of_real_sets(data: Path, name: str) -> None:
     counts: Counter[str] = Counter()
     is_pico = "EBM" in name
     config = ConllConfig(documents=is_pico, tag_column=2 * (name in SECOND))
@@ -174,7 +174,7 @@ def test_real_entities_agree_with_seqeval(data: Path, name: str) -> None:
         assert_as_seqeval(record, [row[-1] for row in rows], [row[0] for row in rows])
 
 
-def test_neighbours_that_io_joins_are_counted(write) -> None:
+def test_entities_joined_by_io_are_counted(write) -> None:
     path = write("a B-X\nb B-X\nc I-X\nd B-Y\ne O\nf B-Y\n\ng B-Y\n")
     counts: Counter[str] = Counter()
     lines = "".join(conll_lines(conll_records([path]), "io", counts=counts))

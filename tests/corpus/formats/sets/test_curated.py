@@ -1,4 +1,4 @@
-"""Words masked by hand."""
+"""BioBIT's curated maskings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def sentence(original: object, *masked: object) -> str:
     ("Uno due tre. Quattro sì tre.", "Quattro [MASK] tre.", "sì"),
     ("Una febbre molto alta oggi", "Una [MASK] oggi", "febbre molto alta"),
 ])
-def test_the_word_behind_the_mask(write, original: str, masked: str, target: str) -> None:
+def test_the_masked_word_is_found(write, original: str, masked: str, target: str) -> None:
     record, = curated_records([write(sentence(original, masked))])
     check(record)
     assert record == {"id": "0-0", "text": masked, "target": target, "domain": "Neurologia",
@@ -47,7 +47,8 @@ def test_the_word_behind_the_mask(write, original: str, masked: str, target: str
     ("Il cuore.", 5, "found no text"),
     ("Il cuore", "Il cuore [MASK]", "found no word of the original"),
 ])
-def test_words_that_cannot_be_found(write, original: object, masked: object, message: str) -> None:
+def test_maskings_without_their_word_are_rejected(write, original: object, masked: object,
+                                                  message: str) -> None:
     path = write(sentence(original, masked, "Il [MASK]."))
     with pytest.raises(RecordError, match=message):
         list(curated_records([path]))
@@ -59,7 +60,7 @@ def test_words_that_cannot_be_found(write, original: object, masked: object, mes
 @pytest.mark.parametrize(("content", "message"), [
     ("{\n[", r"mlm\.json:2: not JSON"), ("[1]", "no list under 'data' or 'contexts'"),
     ('{"data": 5}', "no list"), ('{"data": [5]}', r"data\[0\]: found 5")])
-def test_other_files_are_refused(write, content: str, message: str) -> None:
+def test_files_of_other_formats_are_errors(write, content: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         list(curated_records([write(content)]))
 
@@ -78,7 +79,7 @@ def test_windows_grow_by_a_line_on_either_side(write) -> None:
         list(curated_records([write(sentence("Il cuore.", "Il [MASK]."))], windows=1))
 
 
-def test_unmasked_sentences(write) -> None:
+def test_unmasked_sentences_are_read(write) -> None:
     path = write(sentence("Il cuore batte.", "Il [MASK] batte.", "Il cuore [MASK]."))
     [record] = curated_records([path], unmasked=True)
     assert record == {"id": "0", "text": "Il cuore batte.", "domain": "Neurologia",
@@ -88,7 +89,7 @@ def test_unmasked_sentences(write) -> None:
 
 
 @pytest.mark.data
-def test_all_897_real_targets(data: Path) -> None:
+def test_all_897_real_targets_are_found(data: Path) -> None:
     path = data / "it/mrr/mlm_data.json"
     items = json.loads(path.read_text())["data"]
     records = list(curated_records([str(path)]))
@@ -111,7 +112,7 @@ def test_all_897_real_targets(data: Path) -> None:
 
 
 @pytest.mark.data
-def test_real_context_windows(data: Path) -> None:
+def test_real_context_windows_are_written(data: Path) -> None:
     path = data / "it/mrr/mlm_context_window.json"
     texts = [item["original"] for item in json.loads(path.read_text())["contexts"]]
     records = list(curated_records([str(path)]))

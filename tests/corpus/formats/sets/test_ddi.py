@@ -30,7 +30,7 @@ def read(tmp_path: Path):
     return call
 
 
-def test_a_sentence(read) -> None:
+def test_a_sentence_is_read(read) -> None:
     record = read("A with B and C.", ENTITY.format("e0", "0-0", "A"),
                   ENTITY.format("e1", "7-7", "B"), ENTITY.format("e2", "13-13", "C"),
                   '<pair id="p0" e1="e0" e2="e1" ddi="true" type="effect"/>',
@@ -46,7 +46,7 @@ def test_a_sentence(read) -> None:
     assert record.place.endswith("in.xml:2")
 
 
-def test_parts_and_shifted_parts(read) -> None:
+def test_parts_are_found_even_if_shifted(read) -> None:
     counts: Counter[str] = Counter()
     record = read("of (R)- or (S)-warfarin", ENTITY.format("e0", "2-5;14-21", "(R)-warfarin"),
                   ENTITY.format("e1", "11-22", "(S)-warfarin"), counts=counts)
@@ -56,7 +56,7 @@ def test_parts_and_shifted_parts(read) -> None:
     assert counts[MOVED] == 1
 
 
-def test_what_is_lost_is_counted_with_its_relations(read) -> None:
+def test_lost_entities_and_relations_are_counted(read) -> None:
     counts: Counter[str] = Counter()
     lost: list[RecordError] = []
     elements = (ENTITY.format("e0", "0-0", "A"), ENTITY.format("e1", "4-4", "Z"),
@@ -75,7 +75,7 @@ def test_what_is_lost_is_counted_with_its_relations(read) -> None:
     ('<entity id="" charOffset="0-0" text="A" type="drug"/>', "found <entity> without id"),
     ('<pair e1="a" e2="b"/>', "found <pair> without ddi"),
     ('<pair e1="a" ddi="true"/>', "found <pair> without e2")])
-def test_faults_are_named(read, element: str, message: str) -> None:
+def test_errors_are_named(read, element: str, message: str) -> None:
     with pytest.raises(RecordError, match=message):
         read("A B", element)
 
@@ -111,7 +111,7 @@ def test_the_corpus_has_its_published_counts(data: Path, part: str) -> None:
 
 @pytest.mark.data
 def test_both_editions_of_the_corpus_agree(data: Path) -> None:
-    """The corpus's authors made the BRAT edition themselves."""
+    """The corpus's authors also published the BRAT edition."""
     def found(records: list[Record]) -> tuple[Counter[tuple[str, str]], Counter[str]]:
         return (Counter((entity["text"], entity["type"].upper()) for record in records
                         for entity in record["entities"]),

@@ -1,4 +1,4 @@
-"""EBM-NLP from its own files, whose layers overlap."""
+"""EBM-NLP's original files, whose layers overlap."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LAYERS = {"participants": "0 0 1 1 1 1 0 0 0 0", "interventions": "1 0 0 0 0 1 0
 
 def corpus(folder: Path, part: str = "train", document: str = "12", separator: str = "\n",
            joint: str = ".", **layers: str) -> str:
-    """Write the files of a document, in the layout of release 2.00 or, with other joints, 1.00."""
+    """Write the files of a document as in release 2.00, or as in 1.00 with other separators."""
     root = folder / "ebm_nlp"
     annotations = root / "annotations/aggregated/starting_spans"
     files = {root / f"documents/{document}.tokens": TOKENS.replace(" ", separator),
@@ -49,7 +49,7 @@ def test_layers_overlap(tmp_path: Path, separator: str, joint: str) -> None:
     assert +counts == {"documents": 1, "words of elements": 6, "words of several elements": 1}
     for record in (first, second):
         check(record)
-    # Words are counted in each element, as by the authors' script.
+    # The authors' script also counts words for each element.
     scores, _ = measure("pico", [first, second], [first, second])
     assert (scores["macro_f1"], scores["support"]) == (1, 7)
 
@@ -62,7 +62,7 @@ def test_the_archive_equals_the_folder(tmp_path: Path) -> None:
         list(ebm_nlp_records([name], split="train"))
 
 
-def test_parts_and_absent_layers(tmp_path: Path) -> None:
+def test_parts_are_selected_and_missing_layers_counted(tmp_path: Path) -> None:
     corpus(tmp_path)
     corpus(tmp_path, "train", "13")
     name = corpus(tmp_path, "test/gold", "13", outcomes="")

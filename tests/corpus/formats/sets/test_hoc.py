@@ -26,7 +26,7 @@ def archive(path: Path, **files: str) -> str:
     return str(path)
 
 
-def test_levels_and_sentences(tmp_path: Path) -> None:
+def test_sentences_have_labels_of_all_levels(tmp_path: Path) -> None:
     name = archive(tmp_path / "hoc.tgz", labels_1=f"<{GENOMIC}--DNA repair AND{GENOMIC} AND "
                    "Cellular energetics< <NULL", text_1="One .\nTwo .\n\nThree .\n")
     counts: Counter[str] = Counter()
@@ -54,7 +54,7 @@ def test_documents_have_the_labels_of_their_sentences(tmp_path: Path) -> None:
     assert counts == {"documents": 2, "documents without a hallmark": 1}
 
 
-def test_sentences_without_a_document_stay_apart(tmp_path: Path) -> None:
+def test_sentences_without_a_document_are_not_joined(tmp_path: Path) -> None:
     (table := tmp_path / "hoc.tsv").write_text("index\ttext\tlabels\n1_s0\tA.\tx\n1_s1\tB.\ty,x\n"
                                                "second\tC.\t\n")
     found = [(one["id"], one["text"], one["labels"])
@@ -73,7 +73,7 @@ def test_the_folder_equals_the_archive(tmp_path: Path) -> None:
         list(hoc_records([str(tmp_path / "unpacked/hoc/text")]))
 
 
-def test_labels_that_fit_no_sentence_are_rejected(tmp_path: Path) -> None:
+def test_labels_without_their_sentence_are_rejected(tmp_path: Path) -> None:
     name = archive(tmp_path / "hoc.tgz", labels_1="<a<b", text_1="One .\n", text_2="Two .\n",
                    labels_2="<c")
     faults: list[RecordError] = []
@@ -82,7 +82,7 @@ def test_labels_that_fit_no_sentence_are_rejected(tmp_path: Path) -> None:
                               "expected the same number")
 
 
-def test_other_archives_are_refused(tmp_path: Path) -> None:
+def test_other_archives_are_errors(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"found no .txt files in a folder text"):
         list(hoc_records([archive(tmp_path / "other.tgz", text_1="One .")]))
     cut = tmp_path / "cut.tar"
@@ -91,7 +91,7 @@ def test_other_archives_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"this archive cannot be read"):
         list(hoc_records([str(cut)]))
     content = bytearray(Path(whole).read_bytes())
-    content[-8] ^= 1  # of the checksum, behind the last file
+    content[-8] ^= 1  # of the checksum, after the last file
     Path(whole).write_bytes(content)
     with pytest.raises(DataError, match=r"hoc\.tgz"):
         list(hoc_records([whole]))
@@ -110,7 +110,7 @@ def test_the_archive_equals_blues_table(data: Path) -> None:
     blue = list(hoc_records([str(data / "en/cls/HoC/hoc.tsv")], counts=(counts := Counter())))
     assert (len(blue), counts["documents"]) == (10527, 1108)
     assert sum(bool(record["labels"]) for record in blue) == 3138
-    # In three abstracts the two editions differ.
+    # The two editions differ in three abstracts.
     other = [record["id"] for record in blue
              if set(record["labels"]) != set(original[record["id"]]["labels"])]
     assert Counter(one.partition("_")[0] for one in other) == {
@@ -119,8 +119,8 @@ def test_the_archive_equals_blues_table(data: Path) -> None:
 
 
 @pytest.mark.data
-def test_documents_are_as_many_as_the_papers_count(data: Path) -> None:
-    # Gu et al. 2021, section 4.5: 1,852 abstracts, of which 272 discuss no hallmark.
+def test_number_of_documents_equals_the_paper(data: Path) -> None:
+    # Gu et al. 2021, section 4.5: 1,852 abstracts; 272 of them do not discuss a hallmark.
     archive = str(data / "en/cls/HoC/hoc-original.tar.gz")
     documents = list(hoc_records([archive], documents=True, counts=(counts := Counter())))
     assert counts == {"documents": 1852, "documents without a hallmark": 272}
@@ -129,7 +129,7 @@ def test_documents_are_as_many_as_the_papers_count(data: Path) -> None:
 
 @pytest.mark.data
 def test_every_sentence_and_label_of_the_archive_is_read(data: Path) -> None:
-    """Count by a few plain lines that share nothing with the reader."""
+    """Compare with counts that do not use the reader's code."""
     name = data / "en/cls/HoC/hoc-original.tar.gz"
     files: dict[tuple[str, str], str] = {}
     with tarfile.open(name) as packed:

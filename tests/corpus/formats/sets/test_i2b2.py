@@ -1,4 +1,4 @@
-"""The sets of i2b2, on files made by hand in their published form."""
+"""The sets of i2b2, tested with handmade files in the published form."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_concepts_assertions_and_relations(folder: Path) -> None:
+def test_concepts_assertions_and_relations_are_read(folder: Path) -> None:
     counts: Counter[str] = Counter()
     second, first = checked(sorted(i2b2_2010_records([str(folder)], counts=counts),
                                    key=lambda record: record["id"], reverse=True))
@@ -74,7 +74,7 @@ def test_concepts_assertions_and_relations(folder: Path) -> None:
     assert +counts == {MATCHED: 3}
 
 
-def test_concepts_that_share_a_position_have_ids_of_their_own(tmp_path: Path) -> None:
+def test_concepts_at_the_same_position_have_different_ids(tmp_path: Path) -> None:
     for ending, lines in (("txt", "fever"), ("con", 'c="fever" 1:0 1:0||t="test"\n'
                           'c="fever" 1:0 1:0||t="problem"\nc="fever" 1:0 1:0||t="test"\n'),
                           ("rel", 'c="fever" 1:0 1:0||r="TeRP"||c="fever" 1:0 1:0\n')):
@@ -85,7 +85,7 @@ def test_concepts_that_share_a_position_have_ids_of_their_own(tmp_path: Path) ->
     assert record["relations"] == [{"head": "T1", "tail": "T2", "type": "TeRP"}]
 
 
-def test_wrong_positions_and_absent_concepts(folder: Path) -> None:
+def test_wrong_positions_and_missing_concepts_are_counted(folder: Path) -> None:
     (folder / "concept/1.con").write_text('c="aspirin" 9:8 9:8||t="treatment"\n'
                                           'c="zinc" 2:1 2:1||t="treatment"\n')
     counts: Counter[str] = Counter()
@@ -96,8 +96,8 @@ def test_wrong_positions_and_absent_concepts(folder: Path) -> None:
     assert any("1.con:2: found the mention 'zinc'" in str(error) for error in lost)
 
 
-def test_faults_of_2010_are_named(folder: Path) -> None:
-    for line in ("aspirin", 'c="aspirin" 1:0 1:0||r="PIP"||' * 1_000):  # joined: no hours of search
+def test_errors_in_2010_files_are_named(folder: Path) -> None:
+    for line in ("aspirin", 'c="aspirin" 1:0 1:0||r="PIP"||' * 1_000):  # must be fast
         (folder / "rel/1.rel").write_text(f"{line}\n")
         with pytest.raises(RecordError, match=r"1\.rel:1: found .*aspirin.*, expected c="):
             list(i2b2_2010_records([str(folder)]))
@@ -108,7 +108,7 @@ def test_faults_of_2010_are_named(folder: Path) -> None:
         list(i2b2_2010_records([str(folder / "concept")]))
 
 
-def test_events_times_and_links(tmp_path: Path) -> None:
+def test_events_times_and_links_are_read(tmp_path: Path) -> None:
     (tmp_path / "1.xml").write_text(TEMPORAL)
     counts: Counter[str] = Counter()
     record, = checked(i2b2_xml_records([str(tmp_path)], counts=counts))
@@ -125,7 +125,7 @@ def test_events_times_and_links(tmp_path: Path) -> None:
     assert (record["relations"], counts[RELATIONS_LOST]) == ([], 3)
 
 
-def test_identifiers(tmp_path: Path) -> None:
+def test_identifiers_are_read(tmp_path: Path) -> None:
     (tmp_path / "220-01.xml").write_text(IDENTIFIERS)
     counts: Counter[str] = Counter()
     record, = checked(i2b2_xml_records([str(tmp_path / "220-01.xml")], counts=counts))
@@ -139,7 +139,7 @@ def test_identifiers(tmp_path: Path) -> None:
     ("<deIdi2b2>\n<TAGS/></deIdi2b2>", r"1\.xml:1: found no <TEXT>"),
     (IDENTIFIERS.replace('"15"', '"x"'), r"1\.xml:5: found the offsets 'x' and '25'"),
     ("<html/>", "found the root element <html>")])
-def test_faults_of_xml_are_named(tmp_path: Path, content: str, message: str) -> None:
+def test_errors_in_xml_files_are_named(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "1.xml").write_text(content)
     with pytest.raises(DataError, match=message):
         list(i2b2_xml_records([str(tmp_path)]))

@@ -1,6 +1,6 @@
-"""Sets in Spanish, French, German and other languages, each in the layout that its authors publish.
+"""Sets in Spanish, French, German and other languages, each in its published layout.
 
-The sentences are made here; names of files, columns and types are those of the sets.
+The sentences are invented. Names of files, columns and types are the real ones.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def mentions(record: Mapping[str, Any], *keys: str) -> list[tuple[str, ...]]:
             for entity in record["entities"]]
 
 
-def test_pharmaconer(make: Make, imported) -> None:
-    """Subtrack 1 is BRAT; subtrack 2 has a file for each document, `<null>` in some."""
+def test_pharmaconer_is_imported(make: Make, imported) -> None:
+    """Subtrack 1 is BRAT. Subtrack 2 has a file for each document, with `<null>` in some."""
     set_ = "pharmaconer/train-set_1.1/train"
     make({f"{set_}/subtrack1/{PHARMACONER}.txt": "Glucosa y GOT normales.\n",
           f"{set_}/subtrack1/{PHARMACONER}.ann": "T1\tNORMALIZABLES 0 7\tGlucosa\n"
@@ -66,8 +66,8 @@ def test_pharmaconer(make: Make, imported) -> None:
     assert (first["labels"], second["labels"]) == (["67079006", "26091008"], [])
 
 
-def test_cantemist(make: Make, imported, run) -> None:
-    """NORM has the code in a note; CODING lists documents, those without a code not."""
+def test_cantemist_is_imported(make: Make, imported, run) -> None:
+    """NORM has the code in a note. CODING lists only documents with a code."""
     set_ = "cantemist/train-set"
     make({f"{set_}/cantemist-norm/cc_onco1.txt": "Carcinoma microcítico, M0.",
           f"{set_}/cantemist-norm/cc_onco1.ann":
@@ -94,7 +94,7 @@ def test_cantemist(make: Make, imported, run) -> None:
 @pytest.mark.parametrize(("language", "text"), [
     ("es", "Fiebre alta"), ("en", "High fever"), ("nl", "Hoge koorts"), ("it", "Febbre alta"),
     ("ro", "Febră mare"), ("sv", "Hög feber"), ("cz", "Vysoká horečka")])
-def test_multiclinai(make: Make, imported, language: str, text: str) -> None:
+def test_multiclinai_is_imported(make: Make, imported, language: str, text: str) -> None:
     """Texts and annotations are in separate folders, next to the same annotations as a table."""
     name = f"MultiClinNER-{language}-train-symptom"
     set_ = f"MultiClinNER/MultiClinNER-{language}/MultiClinNER-{language}-train/{name}"
@@ -106,7 +106,7 @@ def test_multiclinai(make: Make, imported, language: str, text: str) -> None:
         assert (record["id"], mentions(record)) == (f"{name}-1", [("SYMPTOM", text)])
 
 
-def test_bronco(make: Make, imported, run) -> None:
+def test_bronco_is_imported(make: Make, imported, run) -> None:
     """BRAT is in two folders, with codes as normalisations and negation as attributes."""
     make({"BRONCO150/textFiles/randomSentSet1.txt": "Kein HCC .\nSorafenib 400 mg .\n",
           "BRONCO150/bratFiles/randomSentSet1.ann":
@@ -128,8 +128,8 @@ def test_bronco(make: Make, imported, run) -> None:
     assert "found annotations of the name 'randomSentSet1' again" in failed.err
 
 
-def test_quaero_and_deft_2021(make: Make, imported) -> None:
-    """QUAERO's notes name several concepts; DEFT's classes name .ann files and a mention."""
+def test_quaero_and_deft_2021_are_imported(make: Make, imported) -> None:
+    """QUAERO's notes contain several concepts. DEFT's classes contain .ann files and a mention."""
     make({"QUAERO_FrenchMed/corpus/train/EMEA/1.txt": "Patients maniaques",
           "QUAERO_FrenchMed/corpus/train/EMEA/1.ann":
               "T1\tLIVB 0 8\tPatients\n#1\tAnnotatorNotes T1\tC0030705\n"
@@ -147,7 +147,7 @@ def test_quaero_and_deft_2021(make: Make, imported) -> None:
                                                     [("pathologie", "abcès")])
 
 
-def test_ggponc(make: Make, imported, run) -> None:
+def test_ggponc_is_imported(make: Make, imported, run) -> None:
     """Three editions: BigBIO's JSON, JSON Lines of tokens and tags, and CoNLL."""
     entity = {"type": "Diagnosis_or_Pathology", "text": ["Melanom"], "offsets": [[12, 19]]}
     parts = {"type": "Therapeutic", "text": ["Chemo-", "therapie"], "offsets": [[22, 28], [42, 50]]}
@@ -181,8 +181,8 @@ def test_ggponc(make: Make, imported, run) -> None:
     assert "bad.json (1): found a record of " in run("import", "jsonl", "bad.json").err
 
 
-def test_bigbio_relations_and_concepts(make: Make, imported) -> None:
-    """Documents of BigBIO's schema, as the Hub has them in Parquet, name the ends of relations."""
+def test_bigbio_relations_and_concepts_are_imported(make: Make, imported) -> None:
+    """Documents in BigBIO's schema, in Parquet on the Hub, contain the ends of relations."""
     ends = [{"id": f"1_{name}", "type": kind, "text": [text], "offsets": [[start, start + 4]],
              "normalized": [{"db_name": "MESH", "db_id": code}]} for name, kind, text, start, code
             in (("T1", "Chemical", "Iron", 0, "D007501"), ("T2", "Disease", "rash", 10, "D005076"))]
@@ -197,8 +197,8 @@ def test_bigbio_relations_and_concepts(make: Make, imported) -> None:
     assert record["relations"] == [{"head": "1_T1", "tail": "1_T2", "type": "CID"}]
 
 
-def test_frenchmedmcqa(make: Make, imported, run) -> None:
-    """A question of one or several answers; the Hub's edition has a column for each."""
+def test_frenchmedmcqa_is_imported(make: Make, imported, run) -> None:
+    """A question has one or several answers. The Hub's edition has a column for each."""
     answers = {"a": "Fer", "b": "Zinc", "c": "Or", "d": "Cuivre", "e": "Iode"}
     question = {"id": "q1", "question": "Lesquels ?", "correct_answers": ["a", "d"],
                 "subject_name": "pharmacie", "type": "multiple"}
@@ -214,8 +214,8 @@ def test_frenchmedmcqa(make: Make, imported, run) -> None:
     assert "bad.json (1): found correct_answers that is not a list" in failed.err
 
 
-def test_sets_of_texts_and_classes(make: Make, imported, run) -> None:
-    """MorFITT is a table, DiaMED JSON; PxCorpus has intents and slots in files of their own."""
+def test_sets_of_texts_and_classes_are_imported(make: Make, imported, run) -> None:
+    """MorFITT is a table, DiaMED is JSON. PxCorpus has intents and slots in separate files."""
     case = {"identifier": "c1", "clinical_case": "Toux.", "icd-10": "J00-J99  Diseases",
             "title": "Cas"}
     make({"train.tsv": "identifier\tabstract\tspecialities\n"
@@ -240,8 +240,8 @@ def test_sets_of_texts_and_classes(make: Make, imported, run) -> None:
     assert "key 'icd': found no such key, expected the label; --columns names" in failed.err
 
 
-def test_pairs_of_the_hub(make: Make, imported) -> None:
-    """CLISTER's and DEFT-2020's columns of pairs."""
+def test_pairs_from_the_hub_are_imported(make: Make, imported) -> None:
+    """CLISTER and DEFT-2020 have columns of pairs."""
     make({"clister.jsonl": json.dumps({"id": "1", "document_1_id": "d", "text_1": "Toux.",
                                        "text_2": "Il tousse.", "label": 4.5}) + "\n"})
     [record] = imported("jsonl", "clister.jsonl", "--columns",
@@ -250,8 +250,8 @@ def test_pairs_of_the_hub(make: Make, imported) -> None:
                       "meta": {"document": "d"}}
 
 
-def test_deft_2020(make: Make, imported, run) -> None:
-    """XML of pairs with a mean score, and of sets of three targets."""
+def test_deft_2020_is_imported(make: Make, imported, run) -> None:
+    """XML contains pairs with a mean score, and sets of three targets."""
     make({"t1-train.xml": '<?xml version="1.0" encoding="UTF-8"?>\n<doc>\n'
                           '<paire id="7" vote="4.0" moy="4.5" scores="4,5"><source>Toux &amp; '
                           'rhume.</source>\n<cible>Il tousse.</cible></paire>\n'
@@ -282,8 +282,8 @@ CAS = ("1\t0\tPas\tpas\tADV\tpas\tB_cue_neg\n1\t1\tde\tde\tPRP\t_\tB_scope_neg\n
        "2\t0\tToux\ttoux\tNOM\t***\n2\t1\t.\t.\tSENT\t***\n\n")
 
 
-def test_cas_and_essai(make: Make, imported, run) -> None:
-    """Columns of document, word, token, lemma and part of speech; `***` marks no negation."""
+def test_cas_and_essai_are_imported(make: Make, imported, run) -> None:
+    """Columns are document, word, token, lemma and part of speech; `***` means no negation."""
     make({"CAS_neg.txt": CAS, "hub.jsonl": json.dumps({
         "id": "1", "tokens": ["Pas", "de", "fièvre"],
         "ner_tags": ["B_cue_neg", "B_scope_neg", "I_scope_neg"]}) + "\n" + json.dumps({
@@ -298,8 +298,8 @@ def test_cas_and_essai(make: Make, imported, run) -> None:
     assert mentions(second) == [("NOM", "Toux"), ("SENT", ".")]
 
 
-def test_the_commands_of_the_docs_run(make: Make, warm_bmtools: Path, tmp_path: Path) -> None:
-    """The block of docs/sets.md on files of each set."""
+def test_commands_in_the_docs_run(make: Make, warm_bmtools: Path, tmp_path: Path) -> None:
+    """Run the commands of docs/sets.md with files of each set."""
     records = [json.dumps({"id": name, "text": name}) for name in (
         "filepdf-1-cas", "filepdf-2-cas", "filepdf-3-cas", "a.tsv", "b.tsv")]
     make({"subtrack1/S1.txt": "Hierro.", "subtrack1/S2.txt": "Zinc.",

@@ -1,4 +1,4 @@
-"""PubTator's lines as records, and records as PubTator's lines."""
+"""PubTator's lines as records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bmtools.corpus.formats.tally import LOST
 from bmtools.errors import RecordError
 from bmtools.records import Record, check
 
-# The form of BC5CDR, with a composite mention, and of BioRED, with novelty.
+# Documents like those in BC5CDR, with a composite mention, and in BioRED, with novelty.
 BC5CDR = """227508|t|Naloxone reverses clonidine.
 227508|a|Breast and lung cancer. Naloxone.
 227508\t0\t8\tNaloxone\tChemical\tD009270
@@ -43,7 +43,7 @@ def read(tmp_path: Path):
     return call
 
 
-def test_the_form_of_bc5cdr(read) -> None:
+def test_bc5cdr_is_read(read) -> None:
     record, = read(BC5CDR)
     assert record["text"] == "Naloxone reverses clonidine. Breast and lung cancer. Naloxone."
     assert [(one["id"], one["text"], one["identifier"]) for one in record["entities"]] == [
@@ -55,7 +55,7 @@ def test_the_form_of_bc5cdr(read) -> None:
     assert record["meta"]["sections"][0] == {"label": "TITLE", "start": 0, "end": 28}
 
 
-def test_the_form_of_biored(read) -> None:
+def test_biored_is_read(read) -> None:
     first, second = read(f"{BIORED}\n{BC5CDR}")
     assert first["text"] == "A in B."
     assert first["relations"] == [{"head": "T1", "tail": "T2", "type": "Association",
@@ -64,7 +64,7 @@ def test_the_form_of_biored(read) -> None:
     assert [record["id"] for record in read(BIORED + BC5CDR.strip())] == ["1", "227508"]
 
 
-def test_absent_concepts_are_lost(read) -> None:
+def test_relations_of_missing_concepts_are_lost(read) -> None:
     counts: Counter[str] = Counter()
     lost: list[RecordError] = []
     more = "227508\t0\t4\tnowhere\tDisease\tD1\n227508\tCID\tD009270\tD1\n"

@@ -1,4 +1,4 @@
-"""Questions to texts: SQuAD, BioASQ, BioBIT's Italian ones, PubMedQA; and pairs of sentences."""
+"""Questions about texts: SQuAD, BioASQ, BioBIT's Italian questions, PubMedQA, and text pairs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_lost_answers_are_collected(write) -> None:
                             "contain it")
 
 
-def test_questions_without_answer(write) -> None:
+def test_questions_without_answer_are_kept(write) -> None:
     impossible = {"id": "a", "question": "?", "answers": [], "is_impossible": True,
                   "plausible_answers": [{"text": "tosse", "answer_start": 6}]}
     first, second = checked(squad_records([write(squad(impossible, {"id": "b", "question": "?"},
@@ -76,7 +76,7 @@ def test_questions_without_answer(write) -> None:
     assert "answers" not in second
 
 
-def test_documents_and_questions(write) -> None:
+def test_documents_and_questions_are_in_meta(write) -> None:
     name = write(squad({"id": "a", "question": "?"}, titles="xy"))
     assert [record["meta"] for record in squad_records([name])] == [
         {"document": "x"}, {"document": "y"}]
@@ -92,7 +92,7 @@ def test_documents_and_questions(write) -> None:
     ("[]", "expected SQuAD's form"),
     ({"data": [{"paragraphs": [{"qas": []}]}]}, "key 'data[0].paragraphs[0].context' is missing"),
     ({"data": {}}, "key 'data': found an object, expected a list")])
-def test_other_files_are_refused(write, content: Any, fault: str) -> None:
+def test_files_of_other_formats_are_errors(write, content: Any, fault: str) -> None:
     with pytest.raises(DataError) as refused:
         list(squad_records([write(content)]))
     assert fault in str(refused.value)
@@ -110,7 +110,7 @@ BIOASQ = {"questions": [
     {"id": "n", "type": "factoid", "body": "Che?", "snippets": []}]}
 
 
-def test_factoids(write) -> None:
+def test_snippets_of_factoids_are_records(write) -> None:
     counts: Counter[str] = Counter()
     with_answer, without, unknown = checked(
         bioasq_records([write(BIOASQ)], "factoid", counts=counts))
@@ -125,7 +125,7 @@ def test_factoids(write) -> None:
     assert (counts["factoid questions"], counts["yesno questions"]) == (3, 1)
 
 
-def test_other_types(write) -> None:
+def test_yes_no_and_summary_questions_are_records(write) -> None:
     name = write(BIOASQ)
     [listed] = checked(bioasq_records([name], "list"))
     assert listed["answers"] == [{"text": "Asma", "start": 0}, {"text": "tosse", "start": 7}]
@@ -137,7 +137,7 @@ def test_other_types(write) -> None:
     assert summary["meta"] == {"question": "s", "ideal_answer": ["C."]}
 
 
-def test_biobit(write) -> None:
+def test_biobit_questions_are_read(write) -> None:
     item = {"ID": "a", "context": "La Tosse.", "question": "Che?", "answer": "tosse"}
     lost = {**item, "answer": "febbre"}
     name = write({"train": [item, lost, item], "dev": []})
@@ -150,7 +150,7 @@ def test_biobit(write) -> None:
         list(biobit_records([name], "trian"))
 
 
-def test_pubmedqa(write) -> None:
+def test_pubmedqa_is_read(write) -> None:
     item = {"QUESTION": "Does it?", "CONTEXTS": ["One.", "Two."], "LABELS": ["AIM", "END"],
             "YEAR": "2011", "final_decision": "maybe", "LONG_ANSWER": "Perhaps."}
     name = write({"1": item, "2": {"QUESTION": "?", "CONTEXTS": ["x"]}})
@@ -163,7 +163,7 @@ def test_pubmedqa(write) -> None:
 
 
 @pytest.mark.parametrize("content", ['{"1": "yes", "2": "no"}', '["1", 2]', "1\n\n2\n"])
-def test_lists_of_ids(write, tmp_path: Path, content: str) -> None:
+def test_lists_of_ids_select_questions(write, tmp_path: Path, content: str) -> None:
     name = write({number: {"QUESTION": "?", "CONTEXTS": ["x"]} for number in "123"})
     listed = tmp_path / "ids"
     listed.write_text(content)
@@ -174,9 +174,9 @@ def test_lists_of_ids(write, tmp_path: Path, content: str) -> None:
         list(pubmedqa_records([name], str(listed)))
 
 
-def test_pairs_of_sentences(tmp_path: Path) -> None:
+def test_pairs_of_sentences_are_read(tmp_path: Path) -> None:
     path = tmp_path / "mli_train_v1.jsonl"
-    # The keys of the published MedNLI files, its sentences made up.
+    # The keys of the published MedNLI files, with invented sentences.
     base = {"gold_label": "entailment", "pairID": "23eb94b8", "sentence1_binary_parse": "( x )",
             "sentence1": "Labs were notable for Cr 1.7 . ", "sentence1_parse": "(ROOT)",
             "sentence2": " Patient has elevated Cr", "sentence2_parse": "(ROOT)"}
@@ -191,7 +191,7 @@ def test_pairs_of_sentences(tmp_path: Path) -> None:
 
 
 @pytest.mark.data
-def test_real_bioasq_in_squads_form(data: Path) -> None:
+def test_numbers_of_bioasq_in_squad_form(data: Path) -> None:
     counts: Counter[str] = Counter()
     found = checked(squad_records([str(data / "en/qa/bioasq/squad-answers.json")], counts=counts))
     assert len(found) == counts["answers at their offset"] == 1809
@@ -209,7 +209,7 @@ def test_real_bioasq_in_squads_form(data: Path) -> None:
 @pytest.mark.data
 @pytest.mark.parametrize(("kind", "questions"), [
     ("factoid", 162), ("yesno", 140), ("summary", 110), ("list", 88)])
-def test_real_bioasq(data: Path, kind: Any, questions: int) -> None:
+def test_numbers_of_bioasq(data: Path, kind: Any, questions: int) -> None:
     name = data / "en/qa/bioasq/7B_golden.json"
     counts: Counter[str] = Counter()
     found = checked(bioasq_records([str(name)], kind, counts=counts))
@@ -218,7 +218,7 @@ def test_real_bioasq(data: Path, kind: Any, questions: int) -> None:
     if kind == "yesno":
         assert Counter(record["label"] for record in found) == {"yes": 94, "no": 46}
     if kind in ("factoid", "list"):
-        # An answer is in a snippet whenever one of its spellings is, whatever the case.
+        # A snippet contains an answer if it contains one of its spellings, in any case.
         gold = {one["id"]: one for one in json.loads(name.read_text())["questions"]}
         for record in found:
             exact = gold[record["meta"]["question"]]["exact_answer"]
@@ -229,7 +229,7 @@ def test_real_bioasq(data: Path, kind: Any, questions: int) -> None:
 
 
 @pytest.mark.data
-def test_real_squad(data: Path) -> None:
+def test_numbers_of_squad(data: Path) -> None:
     name = data / "it/qa/SQuAD_it-test.json.gz"
     counts: Counter[str] = Counter()
     found = checked(squad_records([str(name)], counts=counts))
@@ -250,14 +250,14 @@ def test_real_squad(data: Path) -> None:
 @pytest.mark.parametrize(("name", "split", "records"), [
     ("4b", "train", 1309), ("4b", "dev", 281), ("4b", "test", 281), ("5b", "train", 2382),
     ("5b", "dev", 511), ("5b", "test", 510)])
-def test_real_biobit(data: Path, name: str, split: str, records: int) -> None:
+def test_numbers_of_biobit(data: Path, name: str, split: str, records: int) -> None:
     found = checked(biobit_records([str(data / f"it/qa/BioASQ_{name}_splitted.json")], split))
     assert len(found) == records
     assert all(record["answers"] for record in found)
 
 
 @pytest.mark.data
-def test_real_pubmedqa(data: Path) -> None:
+def test_numbers_of_pubmedqa(data: Path) -> None:
     where = data / "en/qa/pubmedqa"
     truth = json.loads((where / "test_ground_truth.json").read_text())
     ids = str(where / "test_ground_truth.json")
@@ -279,7 +279,7 @@ def test_real_pubmedqa(data: Path) -> None:
 @pytest.mark.parametrize("name", ["7B_golden", "4B1_golden"])
 @pytest.mark.parametrize("kind", ["factoid", "list", "yesno", "summary"])
 def test_every_question_and_snippet_of_bioasq_is_read(data: Path, name: str, kind: Any) -> None:
-    """Count by a few plain lines that share nothing with the reader."""
+    """Compare with counts that do not use the reader's code."""
     path = data / f"en/qa/bioasq/{name}.json"
     expected: list[tuple[str, str, str | None]] = []
     for item in json.loads(path.read_text())["questions"]:

@@ -1,4 +1,4 @@
-"""Texts and mentions in files of their own."""
+"""Texts and mentions in separate files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def marks(record: Record) -> list[tuple[int, str, str]]:
     return [(entity["start"], entity["text"], entity["type"]) for entity in record["entities"]]
 
 
-def test_mentions_at_their_offset(read) -> None:
+def test_mentions_are_found_at_or_near_their_offset(read) -> None:
     records = read("1|😀 è febbre.|\r\n\n2|a|b tosse\n3|niente\n",
                    "2\t4\t9\ttosse\tD\r\n1\t4\t10\tfebbre\tD\n1\t4\t10\tfebbre\tS\n")
     assert [record["text"] for record in records] == ["😀 è febbre.", "a|b tosse", "niente"]
@@ -49,9 +49,9 @@ TWICE = "asma, tosse asma"
     (TWICE, "12\t17\tasma", 12, "asma"),  # the end is wrong
     (TWICE, "0\t4\tTosse", 6, "tosse"),  # in another case
     (TWICE, "0\t4\t^^^^^_DISEASE_ >tosse", 6, "tosse"),
-    (TWICE, "5\t11\t tosse", 6, "tosse"),  # white space is cut off
-    ("asma x Asma", "1\t5\tAsma", 7, "Asma"),  # its own letters before any case
-    # a short mention prefers a word of its own
+    (TWICE, "5\t11\t tosse", 6, "tosse"),  # white space is removed
+    ("asma x Asma", "1\t5\tAsma", 7, "Asma"),  # the same case before any case
+    # a short mention prefers a separate word
     ("Senza Cd e Se", "4\t6\tSe", 11, "Se"), ("Senza Cd", "4\t6\tSe", 0, "Se"),
     ("APAP e PAP", "4\t6\tPAP", 7, "PAP"),
     ("doxorubicinaindotta, doxorubicina", "4\t6\tdoxorubicina", 0, "doxorubicina")])
@@ -61,7 +61,7 @@ def test_a_mention_elsewhere_moves_to_its_nearest_occurrence(read, text: str, li
     assert marks(record) == [(start, mention, "D")]
 
 
-def test_moved_mentions_take_different_occurrences(read) -> None:
+def test_moved_mentions_get_different_occurrences(read) -> None:
     counts: Counter[str] = Counter()
     lost: list[RecordError] = []
     record, = read("1|asma asma\n", "1\t1\t5\tasma\tD\n1\t0\t4\tasma\tD\n1\t2\t6\tasma\tD\n",
@@ -92,7 +92,7 @@ def test_offsets_in_another_unit_are_converted(read, encoding: str, size: int, u
     assert +counts == {MATCHED: 3, f"documents whose offsets count {unit}": 1}
 
 
-def test_lost_mentions_are_counted_and_their_text_stays(read) -> None:
+def test_lost_mentions_are_counted_and_their_text_is_kept(read) -> None:
     counts: Counter[str] = Counter()
     lost: list[RecordError] = []
     mentions = "1\t0\t4\tgotta\tD\n1\t4\t5\t \tD\n9\t0\t4\tasma\tD\n"
@@ -116,7 +116,7 @@ BC2GM = ("P1A0|Attivano i fattori di coagulazione II, V e VIII. \nP1A1|La protei
          "P1A1\t3\t16\tproteina Ogg1\tGENE\t\n")
 
 
-def test_the_tabs_of_biobits_bc2gm(read) -> None:
+def test_tabs_in_biobit_bc2gm_become_commas(read) -> None:
     counts: Counter[str] = Counter()
     assert [marks(record) for record in read(*BC2GM, counts=counts)] == [
         [(11, "fattori di coagulazione II, V e VIII", "GENE")], [(3, "proteina Ogg1", "GENE")]]
@@ -126,7 +126,7 @@ def test_the_tabs_of_biobits_bc2gm(read) -> None:
     assert marks(record) == [(0, "asma", "D")]
 
 
-def test_offsets_from_title_and_abstract(read) -> None:
+def test_offsets_count_from_title_or_abstract(read) -> None:
     record, = read('7|"La ""febbre"" alta."", ""Astratto"": ""La febbre e l\'asma.""}"\n',
                    "7\tT\t5\t11\tfebbre\tX\n7\tA\t3\t9\tfebbre\tX\n7\tA\t14\t18\tasma\tY\n")
     assert record["text"] == 'La ""febbre"" alta. La febbre e l\'asma.'
@@ -159,7 +159,7 @@ REAL = {
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", REAL)
-def test_real_sets_lose_almost_nothing(data: Path, name: str) -> None:
+def test_real_sets_lose_hardly_any_annotations(data: Path, name: str) -> None:
     corpus, mentions = (data / "it/ner" / f"{name}_{what}.txt" for what in ("corpus",
                                                                             "annotations"))
     counts: Counter[str] = Counter()

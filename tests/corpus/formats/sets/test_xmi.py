@@ -1,4 +1,4 @@
-"""UIMA's XMI, as E3C is published."""
+"""UIMA's XMI, the format of E3C."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def one(path: str, counts: Counter[str] | None = None, **options: object) -> Rec
     return record
 
 
-def test_a_record(source) -> None:
-    """Offsets count UTF-16 units, of which the face has two."""
+def test_a_record_is_read(source) -> None:
+    """Offsets count UTF-16 units; the face has two units."""
     assert one(source()) == {
         "id": "case", "text": TEXT, "lang": "it", "source": "AboutOpen", "licence": "CC-BY",
         "entities": [
@@ -79,14 +79,14 @@ def test_annotations_outside_the_text_are_lost(source) -> None:
     ('<custom:ACTOR xmi:id="30" sofa="9" begin="x" end="2"/>',
      r"case\.xml:14: found the offsets 'x' and '2', expected whole numbers"),
     ('<cas:Sofa xmi:id="31" sofaString="Other."/>', r"case\.xml:2: found 2 views")])
-def test_faults_are_named(source, more: str, message: str) -> None:
+def test_errors_are_named(source, more: str, message: str) -> None:
     with pytest.raises(RecordError, match=message):
         one(source(more))
 
 
 @pytest.mark.data
-def test_the_real_document(data: Path) -> None:
-    """The entities are those of the corpus's own table, and no annotation cuts a word."""
+def test_the_real_document_is_read(data: Path) -> None:
+    """The entities equal the corpus's own table, and annotations do not end inside a word."""
     counts = Counter[str]()
     record = one(str(data / "it" / "ner" / "E3C" / "raw-sample" / "IT100002.xml"), counts)
     assert (record["id"], record["lang"], record["licence"]) == ("IT100002", "it", "CC-BY-NC")

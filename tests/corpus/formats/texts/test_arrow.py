@@ -1,4 +1,4 @@
-"""Parquet files, as pyarrow and datasets write them."""
+"""Parquet files as written by pyarrow and datasets."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def write(tmp_path: Path) -> Callable[..., str]:
     return write
 
 
-def test_parquet(write, tmp_path) -> None:
+def test_parquet_is_read(write, tmp_path) -> None:
     counts: Counter[str] = Counter()
     records = list(parquet_records([write(rows=2500)], "id=pmid", counts=counts))
     assert records == [row(number) for number in range(2500)]
@@ -56,7 +56,7 @@ def test_parquet(write, tmp_path) -> None:
     assert first["id"] == "a:1"
 
 
-def test_parquet_in_an_archive_and_from_stdin(write, tmp_path, monkeypatch) -> None:
+def test_parquet_is_read_from_an_archive_and_stdin(write, tmp_path, monkeypatch) -> None:
     import io
     import tarfile
 
@@ -78,7 +78,7 @@ def test_a_row_without_text_is_rejected(tmp_path) -> None:
     assert "a.parquet:2: key 'text': found None, expected text" in str(rejected[0])
 
 
-def test_damage_is_one_line(write, tmp_path) -> None:
+def test_damaged_files_are_a_one_line_error(write, tmp_path) -> None:
     path = Path(write())
     whole = path.read_bytes()
     for content in (b"", b"PAR1", whole[:-9], whole[:100], b"plain text\n" * 9):
@@ -92,7 +92,7 @@ def test_damage_is_one_line(write, tmp_path) -> None:
         list(parquet_records([str(path)], columns="text=image"))
 
 
-def test_numbers_that_are_none_are_left_out(tmp_path) -> None:
+def test_nan_and_infinite_numbers_are_left_out(tmp_path) -> None:
     parquet.write_table(pa.table({
         "id": ["a", "b"], "text": ["x", "y"], "score": [float("nan"), 2.0],
         "meta": [{"age": float("inf")}, {"age": 3.0}]}), tmp_path / "a.parquet")
@@ -103,8 +103,8 @@ def test_numbers_that_are_none_are_left_out(tmp_path) -> None:
     assert +counts == {"numbers NaN or infinite left out": 2}
 
 
-def test_texts_of_bytes_are_utf8(tmp_path) -> None:
-    """As Spark and Hive write them, without saying that they are text."""
+def test_texts_in_bytes_columns_are_utf8(tmp_path) -> None:
+    """Spark and Hive write texts in this way, without marking them as text."""
     parquet.write_table(pa.table({
         "number": [b"a", b"b"], "note": ["perché".encode(), b"caf\xe9"], "title": [b"t", None],
         "image": [b"\xff", b""]}), tmp_path / "a.parquet")
@@ -117,8 +117,8 @@ def test_texts_of_bytes_are_utf8(tmp_path) -> None:
     assert "a.parquet:2: found bytes that are not UTF-8" in str(rejected[0])
 
 
-def test_a_text_without_a_label_has_none(tmp_path) -> None:
-    """As test parts on the Hugging Face Hub have -1; a number that is no class stays."""
+def test_an_unlabelled_text_has_no_label(tmp_path) -> None:
+    """Test parts on the Hugging Face Hub have -1; other numbers without a class are kept."""
     table = pa.table({"id": ["a", "b"], "text": ["x", "y"], "label": [1, -1], "score": [-1, 0]})
     parquet.write_table(table.replace_schema_metadata({"huggingface": json.dumps(FEATURES)}),
                         tmp_path / "a.parquet")
@@ -134,8 +134,8 @@ NAMES = {"names": ["O", "B-Disease", "I-Disease"], "_type": "ClassLabel"}
 
 @pytest.mark.parametrize("feature", [{"feature": NAMES, "_type": "List"}, [NAMES],
                                      {"feature": NAMES, "_type": "Sequence"}])
-def test_tokens_and_their_tags(tmp_path, feature: object) -> None:
-    """As datasets writes the sets of entities of the Hugging Face Hub, in three releases."""
+def test_tokens_and_tags_become_text_and_entities(tmp_path, feature: object) -> None:
+    """Three releases of datasets write entity sets of the Hugging Face Hub in different ways."""
     table = pa.table({"id": ["0", "1", "2"], "ner_tags": [[0, 1, 2], [1], [1, 1]],
                       "tokens": [["No", "renal", "failure"], ["x", "y"], ["Flu", "asthma"]]})
     features = {"info": {"features": {"ner_tags": feature, "tokens": [{"dtype": "string"}]}}}

@@ -1,4 +1,4 @@
-"""Text of books in EPUB, made by hand."""
+"""Text of handmade EPUB books."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ METADATA = ("<dc:title>Cura</dc:title><dc:language>it-IT</dc:language>"
             "<dc:rights>CC BY-SA 4.0, Rossi</dc:rights>")
 
 
-def test_a_book_in_the_order_of_reading(write) -> None:
+def test_a_book_is_read_in_reading_order(write) -> None:
     book, = epub_records([write(epub(CHAPTERS, METADATA))])
     sections = book["meta"].pop("sections")
     assert book == {
@@ -40,7 +40,7 @@ def test_a_book_in_the_order_of_reading(write) -> None:
 @pytest.mark.parametrize(("encoding", "declared"), [
     ("utf-8", ""), ("utf-16", "UTF-16"), ("utf-16-le", "UTF-16"), ("utf-16-be", ""),
     ("iso-8859-1", "ISO-8859-1"), ("cp1252", "windows-1252"), ("iso-8859-2", "ISO-8859-2")])
-def test_encodings_and_cdata(write, encoding: str, declared: str) -> None:
+def test_encodings_and_cdata_are_decoded(write, encoding: str, declared: str) -> None:
     head = f'<?xml version="1.0" encoding="{declared}"?>' * bool(declared)
     text = "č" if encoding == "iso-8859-2" else "è"
     page = f"{head}<html><p>{text} <![CDATA[{text} < 5 & b]]>, <![CDATA[c]]>.</p></html>"
@@ -48,20 +48,20 @@ def test_encodings_and_cdata(write, encoding: str, declared: str) -> None:
     assert book["text"] == f"{text} {text} < 5 & b, c."
 
 
-def test_an_exponent_stays_one(write) -> None:
+def test_exponents_are_superscript_characters(write) -> None:
     book, = epub_records([write(epub({"a": "<p>2x10<sup>6</sup> U, <b>10</b><sup>\u22123</sup>,"
                                            " in 2010<sup><a>6</a></sup>, m<sup>2</sup></p>"}))])
     assert book["text"] == "2x10⁶ U, 10⁻³, in 20106, m2"
 
 
-def test_formulas_are_kept_without_their_tex(write) -> None:
+def test_formulas_are_kept_without_tex(write) -> None:
     formula = ("<math><semantics><mrow><mi>p</mi><mo>&lt;</mo><mn>0.05</mn></mrow>"
                '<annotation encoding="application/x-tex">p&lt;0.05</annotation></semantics></math>')
     book, = epub_records([write(epub({"a": f"<p>Equation {formula} holds.</p>"}))])
     assert book["text"] == "Equation p<0.05 holds."
 
 
-def test_what_is_left_out_is_counted(write) -> None:
+def test_omitted_files_are_counted(write) -> None:
     counts: Counter[str] = Counter()
     content = epub({"a": "<p>x</p>", "toc": "y", "c": "z"}, spine=["a", "toc", "absent", "c"])
     path = write(content)
@@ -85,7 +85,7 @@ ENTITIES = (f'<!DOCTYPE x [<!ENTITY a0 "aaaaaaaaaa">{LAUGHS}'
             '<!ENTITY b SYSTEM "file:///etc/passwd">]>')
 
 
-def test_entities_are_not_expanded_nor_fetched(write) -> None:
+def test_entities_are_not_expanded_or_downloaded(write) -> None:
     container = ENTITIES + CONTAINER.replace("<rootfiles>", "<rootfiles>&b;")
     book, = epub_records([write(epub({"a": "<p>x &b; &a11;</p>"},
                                      **{"META-INF__container.xml": container}))])
@@ -103,12 +103,12 @@ def test_entities_are_not_expanded_nor_fetched(write) -> None:
     (epub({"a": "<img/>"}), "found no text in 1 files"),
     (epub(CHAPTERS, **{"META-INF__encryption.xml": "<encryption><CipherReference "
                        'URI="book/a.xhtml"/></encryption>'}), "found an encrypted book")])
-def test_damage_is_one_line(write, content: bytes, told: str) -> None:
+def test_damaged_files_are_a_one_line_error(write, content: bytes, told: str) -> None:
     with pytest.raises(DataError, match=rf"book\.epub: .*{told}"):
         list(epub_records([write(content)]))
 
 
-def test_scrambled_fonts_do_not_matter_and_bombs_do(write) -> None:
+def test_encrypted_fonts_are_allowed_and_zip_bombs_are_errors(write) -> None:
     fonts = {"META-INF__encryption.xml": '<encryption><CipherReference URI="a.otf"/></encryption>'}
     assert len(list(epub_records([write(epub(CHAPTERS, **fonts))]))) == 1
     many = {f"c{number}": "<p>" + "a " * 300_000 for number in range(3)}

@@ -1,4 +1,4 @@
-"""Articles as records, and every character of them accounted for."""
+"""Articles as records, with an account of every character."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ CONFIGS = [JatsConfig(",".join(parts)) for parts in ((), ARTICLE_PARTS[:1], ARTI
 
 
 def read(path: str, config: JatsConfig | None = None) -> list[Record]:
-    """Read articles with their account, and check it against the text nodes in another way."""
+    """Read articles with their account, and compare it with the text nodes in another way."""
     counts, config = Counter[str](), config or JatsConfig()
     records = list(jats_account(jats_records([path], config), path, counts, config))
     parser = etree.XMLParser(load_dtd=False, remove_comments=True, remove_pis=True)
@@ -101,7 +101,7 @@ def one(path: str, **options: Any) -> Record:
     return record
 
 
-def test_a_record(write) -> None:
+def test_a_record_is_read(write) -> None:
     record = one(write(ARTICLE))
     assert record["text"] == TEXT
     del record["meta"]["sections"]
@@ -114,12 +114,12 @@ def test_a_record(write) -> None:
 @pytest.mark.parametrize(("month", "expected"), [
     ("<month>03</month>", 3), ("<month>11</month>", 11), ("<month>13</month>", None),
     ("<month>Spring</month>", None)])
-def test_the_month_of_publication(write, month: str, expected: int | None) -> None:
+def test_the_month_of_publication_is_read(write, month: str, expected: int | None) -> None:
     record = one(write(ARTICLE.replace("<year>2020", f"{month}<year>2020")))
     assert (record["meta"]["year"], record["meta"].get("month")) == (2020, expected)
 
 
-def test_sections(write) -> None:
+def test_sections_have_labels_and_offsets(write) -> None:
     record = one(write(ARTICLE))
     found = [(section["path"], section.get("type"), record["text"][section["start"]:section["end"]])
              for section in record["meta"]["sections"]]
@@ -151,14 +151,14 @@ def test_every_character_is_accounted_for(write, config: JatsConfig) -> None:
     assert read(write(ARTICLE), config)
 
 
-def test_a_fraction_and_a_power_of_mathml_stay_such(write) -> None:
+def test_mathml_fractions_and_powers_are_kept(write) -> None:
     formula = ("<mml:mfrac><mml:mn>1</mml:mn><mml:mn>2</mml:mn></mml:mfrac>·<mml:msup><mml:mn>10"
                "</mml:mn><mml:mn>6</mml:mn></mml:msup>")
     article = one(write(ARTICLE.replace("<mml:mi>x</mml:mi>", formula)))
     assert "where 1/2·10⁶ is" in article["text"]
 
 
-def test_classes_of_what_is_left_out(write) -> None:
+def test_omitted_elements_have_classes(write) -> None:
     path, counts, config = write(ARTICLE), Counter[str](), JatsConfig()
     list(jats_account(jats_records([path], config), path, counts, config))
     assert {name: count for name, count in counts.items() if name != IN_RECORDS} == {
@@ -169,7 +169,7 @@ def test_classes_of_what_is_left_out(write) -> None:
             "tables": 4, "translations": 10}.items()}}
 
 
-def test_text_that_jats_has_no_place_for_is_counted(write) -> None:
+def test_stray_text_is_counted(write) -> None:
     path, counts, config = write(ARTICLE.replace("<body>", "stray<x>stray</x><body>").replace(
         "<article-meta>", "<notes><p>Note.</p></notes>stray<article-meta>stray")), Counter(), \
         JatsConfig()
@@ -179,7 +179,7 @@ def test_text_that_jats_has_no_place_for_is_counted(write) -> None:
         20, 5)
 
 
-def test_an_answer_of_oai_has_a_namespace(write) -> None:
+def test_oai_responses_with_a_namespace_are_read(write) -> None:
     _, _, article = ARTICLE.partition("<article ")
     path = write('<OAI-PMH xmlns="http://www.openarchives.org/OAI/2.0/"><responseDate>2026'
                   "</responseDate><ListRecords><record><header><identifier>oai:1</identifier></header>"
@@ -207,13 +207,13 @@ def test_an_article_without_text_is_counted(write) -> None:
     ('<license license-type="CC0"/>', "CC0-1.0"),
     ("<copyright-statement>Creative Commons Attribution License</copyright-statement>", "CC-BY"),
     ("<license><license-p>All rights reserved.</license-p></license>", None)])
-def test_licences(write, stated: str, name: str | None) -> None:
+def test_licences_are_recognised(write, stated: str, name: str | None) -> None:
     start, _, rest = ARTICLE.partition("<license>")
     record = one(write(start + stated + rest.partition("</license>")[2]))
     assert record.get("licence") == name
 
 
-def test_bundles(tmp_path: Path) -> None:
+def test_archives_are_read(tmp_path: Path) -> None:
     other = ARTICLE.replace(">77<", ">PMC78<")
     path = f"{tmp_path}/b.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
@@ -235,7 +235,7 @@ def test_bundles(tmp_path: Path) -> None:
 
 
 @pytest.mark.data
-def test_real_articles(data: Path) -> None:
+def test_real_articles_are_read(data: Path) -> None:
     licences = []
     for path in sorted((data / "en" / "pmc-nxml").glob("*.nxml")):
         for config in CONFIGS[1:]:
@@ -251,7 +251,7 @@ def test_real_articles(data: Path) -> None:
         assert len(record["text"].split("\n\n")) == len([line for line in lines if line])
         titles = [line for block, line in zip(blocks, lines, strict=True) if block.tag == "title"]
         labels = [section["label"] for section in record["meta"]["sections"]]
-        # "Supplementary Material" has nothing but files; "Abstract" is a label without a heading.
+        # "Supplementary Material" contains only files; "Abstract" is a label without a heading.
         assert labels[labels[0] == "Abstract":] == [
             title.rstrip(":") for title in titles if title not in (
                 "Supplementary Material", "Supporting Information")][:len(labels)]

@@ -1,4 +1,4 @@
-"""JSON Lines of other forms than records."""
+"""JSON Lines in other forms than records."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Named(TypedDict):
     ("{}", Named, "key 'name' is missing"),
     ('{"name": 1e999}', dict[str, Any], "found the number 1e999, which is out of range"),
     ("7", dict[str, Any], "found '7' (Expected `object`")])
-def test_what_is_no_such_object_is_refused(tmp_path: Path, line: str, shape: Any,
-                                           fault: str) -> None:
+def test_objects_of_another_type_are_rejected(tmp_path: Path, line: str, shape: Any,
+                                              fault: str) -> None:
     path = tmp_path / "set.jsonl"
     path.write_text(f'\n{line}\n{{"name": "a"}}\n')
     refused: list[RecordError] = []
@@ -50,7 +50,7 @@ def test_a_file_may_be_one_object_or_a_list_of_them(tmp_path: Path, content: str
         f"{path} (2): key 'name': found a whole number, expected text"] * (content[0] == "[")
 
 
-def test_a_list_that_is_cut_is_refused(tmp_path: Path) -> None:
+def test_an_incomplete_list_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "set.json"
     path.write_text('[\n{"name": "a"},\n')
     with pytest.raises(DataError, match=r"set\.json:2: not JSON .*; expected objects"):
@@ -58,7 +58,7 @@ def test_a_list_that_is_cut_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.data
-def test_the_raw_files_of_e3c(data: Path) -> None:
+def test_raw_files_of_e3c_are_read(data: Path) -> None:
     names = sorted(map(str, (data / "it" / "corpus" / "e3c-raw-sample").glob("*.json")))
     found = [content for _, _, content in json_objects(names, dict[str, Any], refuse)]
     assert [one["id"] for one in found] == [Path(name).stem for name in names]

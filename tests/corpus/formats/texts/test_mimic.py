@@ -1,4 +1,4 @@
-"""Notes of MIMIC, by the columns that PhysioNet publishes; the texts are made up."""
+"""Notes of MIMIC with the columns that PhysioNet publishes and invented texts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ He said ""fine""."
 176,22532,,"2151-08-05",2151-08-05 10:00:00,,"Physician ","Note",,,"Well."
 177,22532,,"2151-08-05",,,"Nursing","Note",,,"Slept."
 '''
-# Notes of MIMIC-IV begin with a blank, which offsets of annotations count.
+# Notes of MIMIC-IV begin with a space, which counts in offsets of annotations.
 IV = '''note_id,subject_id,hadm_id,note_type,note_seq,charttime,storetime,text
 10-DS-21,10,22,DS,21,2180-05-07 00:00:00,2180-05-09 15:26:00," \r
 Name:  ___   Unit No:   ___\r
@@ -31,7 +31,7 @@ Well."
 '''
 
 
-def test_mimic_iii(write) -> None:
+def test_mimic_iii_is_read(write) -> None:
     counts: Counter[str] = Counter()
     first, second, _ = mimic_records([write(III)], counts=counts)
     assert first == {
@@ -50,7 +50,7 @@ def test_mimic_iii(write) -> None:
                     "meta": {"kind": "ECG"}}
 
 
-def test_mimic_iv(write) -> None:
+def test_mimic_iv_is_read(write) -> None:
     first, second = mimic_records([write(IV)], marks="[MARK]")
     assert first["text"] == " \nName:  [MARK]   Unit No:   [MARK]\nWell."
     assert first["meta"] == {"kind": "Discharge summary", "date": "2180-05-07 00:00:00",
@@ -59,7 +59,7 @@ def test_mimic_iv(write) -> None:
                                                          "Discharge summary addendum")
 
 
-def test_kinds_are_chosen_in_any_case_and_left_out_ones_counted(write) -> None:
+def test_kinds_are_selected_in_any_case_and_others_counted(write) -> None:
     counts: Counter[str] = Counter()
     kinds = " physician,DISCHARGE SUMMARY,Nurse"
     assert [note["id"] for note in mimic_records([write(III)], kinds, counts=counts)] == [
@@ -77,12 +77,12 @@ def test_kinds_are_chosen_in_any_case_and_left_out_ones_counted(write) -> None:
     (III.replace("177,", "177,1,"), "notes.csv:9: found 12 columns, expected 11"),
     (III.replace("177,", ","), "notes.csv:9: found no row_id or no text"),
     (III.replace("Slept", "Sl\0pt"), "NUL byte")])
-def test_faults(write, content: str, told: str) -> None:
+def test_errors_name_their_line(write, content: str, told: str) -> None:
     with pytest.raises(DataError, match=told):
         list(mimic_records([write(content)]))
 
 
-def test_a_quote_that_does_not_end_is_refused_before_memory_is_full(write) -> None:
+def test_an_unclosed_quote_is_an_error_before_memory_is_full(write) -> None:
     from bmtools.io.record_size import limiting_records
 
     path = write(III + '178,1,,,,,ECG,x,,,"' + "word " * 400_000)
@@ -92,11 +92,11 @@ def test_a_quote_that_does_not_end_is_refused_before_memory_is_full(write) -> No
 
 @pytest.mark.parametrize("text", ["[**" * 100_000, "[**" * 100_000 + "**]" * 100_000,
                                   "[**a**]___" * 50_000, "_" * 500_000])
-def test_time_to_replace_marks_grows_with_the_text(text: str) -> None:
+def test_marks_are_replaced_in_linear_time(text: str) -> None:
     started = time.process_time()
     assert replace_marks(text, "") in ("[**" * 100_000, "**]" * 99_999, "")
     assert time.process_time() - started < 1  # before: 10 s for a fifth of the first text
 
 
-def test_marks_after_the_last_end_stay() -> None:
+def test_marks_without_an_end_are_kept() -> None:
     assert replace_marks("A [**Name**] ___ [**b ____", "X") == "A X X [**b X"

@@ -1,4 +1,4 @@
-"""Text of PDF files, made by hand."""
+"""Text of handmade PDF files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGES = [("Rivista", "", LINE, "te. Poi dorme.", "1"), ("Rivista", "", "Secondo 
          ("Rivista", "", "Terzo giorno.", "3")]
 
 
-def test_pages(write) -> None:
+def test_pages_become_sections(write) -> None:
     counts: Counter[str] = Counter()
     record, = pdf_records([write(pdf(
         *PAGES, info="/Title (La febbre) /CreationDate (D:20210304)", catalog="/Lang (it-IT)"))],
@@ -48,14 +48,14 @@ def encrypted(tmp_path: Path, password: str) -> bytes:
     return out.getvalue()
 
 
-def test_encrypted(write, tmp_path) -> None:
+def test_encrypted_files_are_errors(write, tmp_path) -> None:
     with pytest.raises(DataError, match="found an encrypted PDF, expected one that opens without"):
         list(pdf_records([write(encrypted(tmp_path, "secret"))]))
     record, = pdf_records([write(encrypted(tmp_path, ""))])
     assert "Secondo giorno." in record["text"]
 
 
-def test_equal_lines_without_a_gap_are_no_running_lines(write) -> None:
+def test_equal_lines_without_a_gap_are_kept(write) -> None:
     sheets = [("University Hospital", "", "", f"Visit {number}", f"Weight: {80 + number**2} kg",
                "Treatment: aspirin 100 mg", "Adverse events: none", "", f"Page {number} of 3")
               for number in (1, 2, 3)]
@@ -90,7 +90,7 @@ IMAGES = pdf([], [])
     (b"%PDF-1.4\n", "this PDF cannot be read"), (RECURSIVE, "cannot be read .*cyclic"),
     (IMAGES, "found no text in 2 pages, which may be images"), (pdf(), "found no text in 0 pages"),
     (pdf(["a"], contents=zlib.compress(b" " * 40_000_000)), "cannot be read .*[Ll]imit")])
-def test_damage_is_one_line_and_the_others_stay(write, content: bytes, told: str) -> None:
+def test_damaged_files_are_rejected_and_others_read(write, content: bytes, told: str) -> None:
     rejected: list[RecordError] = []
     names = [write(content, "bad.pdf"), write(pdf(["a"]), "good.pdf")]
     assert [one["id"] for one in pdf_records(names, reject=rejected.append)] == ["good"]
@@ -105,7 +105,7 @@ FULL = "The patient had a fever and drank a lot of water on every day of the wee
 
 
 def printed(text: str) -> Page:
-    """Make a page: blank lines divide its head and foot, which may be a number alone."""
+    """Make a page with blank lines between head, body and foot; the foot may be only a number."""
     parts = text.split("\n\n")
     numbers = [line.strip("- /0123456789") == "" for line in (text.strip().split("\n")[::-1])]
     return Page(text.split("\n"),
@@ -118,7 +118,7 @@ def text(*pages: str) -> str:
 
 
 def body(name: str) -> str:
-    """Make a paragraph of eight lines that no other page has."""
+    """Make a paragraph of eight lines that are not on other pages."""
     return "".join(f"{FULL} {name}{number}\n" for number in "abcdefgh").strip() + "."
 
 
@@ -143,7 +143,7 @@ def test_running_heads_feet_and_page_numbers_are_left_out() -> None:
             map(joined, BODIES[:3]))
 
 
-def test_lines_that_do_not_grow_with_the_pages_stay() -> None:
+def test_numbers_that_do_not_grow_with_the_pages_are_kept() -> None:
     assert paragraphs([Page([""]), Page(["", " ", ""]), Page(["\0"])], Counter()) == []
     assert text("a", "", "a.") == "a a."
     tables = [f"Table {number}\n{number * 12} 30\n\n{one}"
@@ -153,7 +153,7 @@ def test_lines_that_do_not_grow_with_the_pages_stay() -> None:
     assert text(BODIES[0]) == joined(BODIES[0])
 
 
-def test_even_and_odd_pages_have_their_own_heads() -> None:
+def test_heads_may_differ_on_even_and_odd_pages() -> None:
     pages = [f"{('Left', 'Right')[number % 2]}\n\n{one}" for number, one in enumerate(BODIES)]
     assert text(*pages).count("Left") == 1
     assert "Right" not in text(*pages)
@@ -172,20 +172,20 @@ def test_even_and_odd_pages_have_their_own_heads() -> None:
     ("range 5 -\nand more", "range 5 - and more"),
     ("A well-\nknown non-\nsmall tumour, beta-\nblockers at follow-\nup, meta-\nanalysis",
      "A well-known non-small tumour, beta-blockers at follow-up, meta-analysis"),
-    # The start of the second line is no word that the document has.
+    # The start of the second line is not a word in the document.
     ("It is in the group, an in-\ncrease of it", "It is in the group, an increase of it")])
-def test_words_divided_at_ends_of_lines(lines: str, expected: str) -> None:
+def test_words_divided_at_line_ends_are_joined(lines: str, expected: str) -> None:
     assert text(lines) == expected
 
 
-def test_words_divided_between_pages() -> None:
+def test_words_divided_between_pages_are_joined() -> None:
     found = paragraphs([Page([FULL, "the informa-"]), Page(["tion of the week.", FULL, "End."])],
                        Counter())
     assert [(one[0], one[1]) for one in found] == [
         (1, f"{FULL} the information of the week."), (2, f"{FULL} End.")]
 
 
-def test_paragraphs() -> None:
+def test_lines_are_joined_to_paragraphs() -> None:
     lines = ["Methods", FULL, FULL, "ends here.", FULL, "", FULL, "• one", "• two", "goes on",
              "3) three"]
     assert text("\n".join(lines)).split("\n") == [

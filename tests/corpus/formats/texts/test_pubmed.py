@@ -1,4 +1,4 @@
-"""Citations as records."""
+"""PubMed citations as records."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def one(path: str, **options: bool) -> Record:
     return record
 
 
-def test_a_record(source) -> None:
+def test_a_record_is_read(source) -> None:
     record = one(source(citation(abstract(part("Was  done.\n")))))
     assert record == {"id": "1", "title": "T.", "text": "Was done.", "lang": "en",
                       "meta": {"journal": "J", "year": 1998, "month": 12, "languages": ["en"],
@@ -54,7 +54,7 @@ def test_a_record(source) -> None:
     assert record.place.endswith("in.xml:2")
 
 
-def test_labels_and_their_offsets(source) -> None:
+def test_labels_have_offsets(source) -> None:
     record = one(source(citation(abstract(
         part("Why \U0001d4b3?", Label="AIM", NlmCategory="OBJECTIVE"), part("", Label="EMPTY"),
         part("We looked.", Label="METHODS"), part("Loose.", Label="UNLABELLED"), part("End.")))))
@@ -66,7 +66,7 @@ def test_labels_and_their_offsets(source) -> None:
         "OBJECTIVE", None, None]
 
 
-def test_names_of_characters_are_characters_in_labels_too(source) -> None:
+def test_character_names_are_decoded_in_labels(source) -> None:
     dtd = '<!DOCTYPE MedlineCitationSet PUBLIC "-//NLM//DTD" "https://dtd.nlm.nih.gov/p.dtd">'
     path = Path(source(citation(abstract(part("The &alpha;-form.", Label="TGF-&beta;")))))
     path.write_text(path.read_text("utf-8").replace("<Med", f"{dtd}<Med", 1),
@@ -74,7 +74,7 @@ def test_names_of_characters_are_characters_in_labels_too(source) -> None:
     assert one(str(path))["text"] == "TGF-\u03b2: The \u03b1-form."
 
 
-def test_inline_markup_keeps_its_text_and_unicode_stays(source) -> None:
+def test_text_in_inline_markup_and_unicode_are_kept(source) -> None:
     text = ('<i>E.\u00a0coli</i> at 10<sup>-5</sup>\u2009M, <mml:math xmlns:mml="urn:m"><mml:mi>β'
             "</mml:mi></mml:math> &lt; 1 &#x3b1;")
     record = one(source(citation(abstract(part(text)))))
@@ -96,7 +96,7 @@ def test_translated_titles_lose_their_brackets(source, title: str, lang: str,
     assert record["lang"] == "en"
 
 
-def test_articles_without_abstract(source) -> None:
+def test_titles_of_articles_without_abstract_can_be_read(source) -> None:
     path = source(citation(title="[Heart].", lang="ita", more="<Abstract></Abstract>"))
     counts: Counter[str] = Counter()
     assert list(pubmed_records([path], counts=counts)) == []
@@ -107,13 +107,13 @@ def test_articles_without_abstract(source) -> None:
     assert "title" not in record
 
 
-def test_a_title_that_nobody_translated(source) -> None:
+def test_a_vernacular_title_is_used_if_there_is_no_translation(source) -> None:
     record = one(source(citation("<VernacularTitle>Cuore.</VernacularTitle>", "[Not Available].",
                                  "ita")), titles=True)
     assert (record["text"], record["lang"]) == ("Cuore.", "it")
 
 
-def test_other_abstracts(source) -> None:
+def test_other_abstracts_are_records(source) -> None:
     others = "".join(
         f'<OtherAbstract Type="Publisher" Language="{lang}">{part(lang, Label="AIM")}'
         "</OtherAbstract>" for lang in ("ita", "fre", "ita"))
@@ -129,7 +129,7 @@ def test_other_abstracts(source) -> None:
         ("1-it-2", "it", "AIM: ita")]
 
 
-def test_a_further_abstract_says_what_it_is(source) -> None:
+def test_a_further_abstract_has_its_kind_in_meta(source) -> None:
     path = source(citation(others='<OtherAbstract Type="plain-language-summary">'
                                   f"{abstract(part('X.'))[10:-11]}</OtherAbstract>"))
     record = one(path, other_abstracts=True)
@@ -161,7 +161,7 @@ BOOK = f"""<BookDocument><PMID Version="1">7</PMID><ArticleIdList>
 
 @pytest.mark.parametrize(("title", "expected"), [
     ("", "Heart and lung"), ("<ArticleTitle>Valves.</ArticleTitle>", "Valves.")])
-def test_books(source, title: str, expected: str) -> None:
+def test_books_are_read(source, title: str, expected: str) -> None:
     book = BOOK.format(title=title)
     for body, root in ((f"<PubmedBookArticle>{book}<PubmedBookData/></PubmedBookArticle>", "Pubmed"
                         "ArticleSet"), (book, "BookDocumentSet")):
@@ -173,7 +173,7 @@ def test_books(source, title: str, expected: str) -> None:
                 "sections": [{"label": "AIM", "start": 5, "end": 9}]}}
 
 
-def test_articles_of_2001(source) -> None:
+def test_articles_of_2001_are_read(source) -> None:
     path = source(f"""<PubMedArticle><NCBIArticle><PMID>3</PMID><Article>
         {ARTICLE.format(title="T.", more=abstract(part("X.")), lang="eng")}</Article></NCBIArticle>
         <PubMedData><ReferenceList><Reference><ArticleIdList><ArticleId IdType="doi">10.1/other
@@ -202,7 +202,7 @@ def test_articles_of_2001(source) -> None:
     ("<PubDate><Year>2019</Year></PubDate>", {"year": 2019, "month": 4}),
     ("<PubDate><Year>1987</Year><Season>Fall</Season></PubDate>", {"year": 1987}),
     ("", {"year": 2019, "month": 4})])
-def test_the_date_of_publication(source, dates: str, published: dict[str, int]) -> None:
+def test_the_date_of_publication_is_read(source, dates: str, published: dict[str, int]) -> None:
     article = (f"<Journal><ISSN IssnType='Print'>1234-5678</ISSN><JournalIssue>{dates}"
                f"</JournalIssue></Journal>{abstract(part('X.'))}"
                "<ArticleDate DateType='Electronic'><Year>2019</Year><Month>04</Month>"
@@ -214,7 +214,7 @@ def test_the_date_of_publication(source, dates: str, published: dict[str, int]) 
                               "date_revised": "2021-03-09", "pmcid": "PMC77", "copyright": "©"}
 
 
-def test_a_citation_without_pmid_is_bad(source) -> None:
+def test_a_citation_without_pmid_is_rejected(source) -> None:
     path = source(citation(abstract(part("X.")), pmid="")
                   + citation(abstract(part("Y.")), pmid="2"))
     with pytest.raises(RecordError, match=r"in\.xml:2: found a citation without PMID"):
@@ -225,7 +225,7 @@ def test_a_citation_without_pmid_is_bad(source) -> None:
 
 
 @pytest.mark.parametrize("root", ROOTS)
-def test_a_root_has_articles(source, root: str) -> None:
+def test_a_root_without_articles_is_an_error(source, root: str) -> None:
     with pytest.raises(DataError, match=f"found <C> in <{root}>, expected <PubmedArticle> or <Pub"):
         list(pubmed_records([source(f"<C>{citation()}</C>", root)]))
 
@@ -234,8 +234,8 @@ def test_a_root_has_articles(source, root: str) -> None:
 @pytest.mark.parametrize(("name", "citations", "abstracts", "structured"), [
     ("medline16n0902.xml.gz", 604, 526, 215), ("pubmed24-sample.xml.gz", 4, 3, 1),
     ("pubmed-29768149.xml", 1, 1, 1), ("pubmed15-bom.xml", 106, 106, 28)])
-def test_real_files_agree_with_a_tree_in_memory(data: Path, name: str, citations: int,
-                                                abstracts: int, structured: int) -> None:
+def test_real_files_equal_a_tree_in_memory(data: Path, name: str, citations: int, abstracts: int,
+                                           structured: int) -> None:
     path = data / "en/pubmed-xml" / name
     records = list(pubmed_records([str(path)], titles=True))
     with_abstract = [record for record in records if "title" in record]
@@ -262,7 +262,7 @@ def test_real_files_agree_with_a_tree_in_memory(data: Path, name: str, citations
 
 
 @pytest.mark.data
-def test_real_counts_beside_the_abstracts(data: Path) -> None:
+def test_omissions_in_real_files_are_counted(data: Path) -> None:
     counts, path = Counter[str](), str(data / "en/pubmed-xml/medline16n0902.xml.gz")
     records = list(pubmed_records([path], other_abstracts=True, counts=counts))
     assert +counts == {"PMIDs named as deleted": 1,
@@ -302,7 +302,7 @@ def characters(content: str) -> int:
 
 
 def account(path: Path, **options: bool) -> tuple[Counter[str], int]:
-    """Return what was counted, and the characters of the records."""
+    """Return the counts and the characters of the records."""
     counts: Counter[str] = Counter()
     records = list(pubmed_account(pubmed_records([str(path)], **options), str(path), counts=counts,
                                   **options))

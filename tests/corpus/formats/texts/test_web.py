@@ -18,7 +18,7 @@ from bmtools.io.record_size import limiting_records
 NAME = "page.html"
 
 
-def test_a_page(write) -> None:
+def test_a_page_is_read(write) -> None:
     page, = html_records([write(PAGE.encode())])
     text = page.pop("text")
     assert SENTENCE * 4 in text
@@ -28,7 +28,7 @@ def test_a_page(write) -> None:
                     "meta": {"date": "2021-03-04", "year": 2021}}
 
 
-def test_white_space_is_that_of_the_page_not_of_its_source(write) -> None:
+def test_white_space_is_as_displayed_and_not_as_in_the_source(write) -> None:
     body = ("<article>\n\t<p>\n  Il paziente\n\t\tha la  <i> febbre</i>\n</p>\n"
             f"<p>{SENTENCE * 4}</p><ul>\n<li>\n  Uno\n  due</li></ul><pre>a\n  b</pre></article>")
     page, = html_records([write(f'<html xml:lang="it">{body}</html>'.encode())])
@@ -37,7 +37,7 @@ def test_white_space_is_that_of_the_page_not_of_its_source(write) -> None:
     assert page["lang"] == "it"
 
 
-def test_an_exponent_stays_one(write) -> None:
+def test_exponents_are_superscript_characters(write) -> None:
     page, = html_records([write(PAGE.replace("Fine", "Dose 10<sup>6</sup>").encode())])
     assert page["text"].endswith("Dose 10⁶ della voce.")
 
@@ -83,14 +83,14 @@ def test_a_page_that_needs_javascript_is_left_out(write, body: str) -> None:
 @pytest.mark.parametrize(("charset", "encoding"), [
     ("utf-8", "utf-8"), ("iso-8859-1", "cp1252"), ("iso-8859-1", "utf-8"), ("wrong", "cp1252"),
     ("punycode", "utf-8"), ("utf-8", "utf-16"), ("x", "utf-8-sig")])
-def test_encodings(write, charset: str, encoding: str) -> None:
+def test_declared_encodings_are_used(write, charset: str, encoding: str) -> None:
     content = PAGE.replace("CHARSET", charset).replace("Fine", "“Fine”").encode(encoding)
     page, = html_records([write(content)])
     assert "perciò" in page["text"]
     assert "“Fine”" in page["text"]
 
 
-def test_seven_bits(write) -> None:
+def test_seven_bit_encodings_are_used(write) -> None:
     text = "患者は熱があります。水をたくさん飲みます。" * 9
     content = f'<html><meta charset="iso-2022-jp"><p>{text}</p></html>'.encode("iso-2022-jp")
     page, = html_records([write(content)])
@@ -114,7 +114,7 @@ def test_pages_of_a_folder_and_of_archives_have_the_same_ids(
         assert counts == {"files that do not end in .html or .htm or .xhtml passed over": 1}
 
 
-def test_what_has_no_text_is_counted_and_what_is_no_html_is_refused(write) -> None:
+def test_pages_without_text_are_counted_and_other_files_rejected(write) -> None:
     counts: Counter[str] = Counter()
     assert list(html_records([write(b"<html><body></body></html>")], counts=counts)) == []
     assert counts == {"pages without a main text left out": 1}
@@ -138,7 +138,7 @@ GOOD = (warc(0, b"", "warcinfo"), warc(1, BODY), warc(1, b"", "request"),
 @pytest.mark.parametrize("pack", [b"".join, lambda parts: b"".join(map(gzip.compress, parts)),
                                   lambda parts: b"".join(map(zstd.compress, parts))],
                          ids=["plain", "gzip", "zstd"])
-def test_pages_of_an_archive(write, pack) -> None:
+def test_pages_of_an_archive_are_read(write, pack) -> None:
     counts: Counter[str] = Counter()
     pages = list(warc_records([write(pack(GOOD), "crawl.warc.gz")], counts=counts))
     assert [page["id"] for page in pages] == [f"urn:uuid:{number}" for number in (1, 2, 5)]
@@ -154,7 +154,7 @@ PACKED = "Content-Type: text/html\r\nContent-Encoding: "
 
 @pytest.mark.parametrize("head", ["gzip", "br", "zstd", "deflate", "x-gzip",
                                   "gzip\r\nTransfer-Encoding: chunked"])
-def test_a_page_whose_head_names_a_packing_that_it_lacks_is_read(write, head: str) -> None:
+def test_a_page_with_a_wrong_content_encoding_is_read(write, head: str) -> None:
     name = write(warc(0, BODY) + warc(1, BODY, head=PACKED + head) + warc(2, BODY), "plain.warc")
     pages = list(warc_records([name]))
     assert [page["id"] for page in pages] == [f"urn:uuid:{number}" for number in range(3)]
@@ -179,13 +179,13 @@ def test_a_damaged_response_is_rejected_and_does_not_end_the_archive(write) -> N
     (b"plain text\n" * 99, "check that the file is a WARC"),
     (warc(1, b"\x1f\x8b" + BODY, head=PACKED + "gzip"), "cannot be read"),
     (warc(1, BODY).replace(b"WARC/1.0", b"WARC/1.0\r\nX: " + b"x" * 99999), "Maximum header")])
-def test_damage_is_one_line(write, damaged: bytes, told: str) -> None:
+def test_damaged_files_are_a_one_line_error(write, damaged: bytes, told: str) -> None:
     name = write(warc(0, BODY) + damaged + warc(2, BODY), "bad.warc")
     with pytest.raises(DataError, match=rf"bad\.warc.*{told}"):
         list(warc_records([name]))
 
 
-def test_a_record_that_is_cut_off_or_unpacks_to_too_much_is_rejected(write) -> None:
+def test_an_incomplete_or_too_large_record_is_rejected(write) -> None:
     head = "Content-Type: text/html\r\nContent-Encoding: gzip"
     rejected: list[RecordError] = []
     name = write(warc(0, BODY) + warc(1, BODY)[:-40], "cut.warc")
@@ -201,7 +201,7 @@ def test_a_record_that_is_cut_off_or_unpacks_to_too_much_is_rejected(write) -> N
     assert counts == {"responses that are no HTML left out": 1}
 
 
-def test_nothing_is_fetched(write, monkeypatch) -> None:
+def test_no_network_access_is_made(write, monkeypatch) -> None:
     import socket
 
     def refuse(*_: object, **__: object) -> None:
