@@ -31,7 +31,7 @@ from bmtools.io.failures import not_utf8_name, system_fault
 from bmtools.io.system import Ended
 
 COMMANDS = {
-    "import": "Turn biomedical source formats into records.",
+    "import": "Convert biomedical source formats to records.",
     "export": "Turn records into the files of the field, and models into those of engines.",
     "clean": "Repair the texts of records, and leave out those a corpus should not have.",
     "translate": "Translate records sentence by sentence.",
