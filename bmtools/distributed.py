@@ -1,7 +1,8 @@
 """Rank and world size of this process, from the environment that a launcher sets.
 
-torchrun, Accelerate's launcher and `--processes` set the same variables; without a launcher one
-process does all the work. Kept free of torch, so that commands can ask before anything heavy loads.
+torchrun, Accelerate's launcher and `--processes` set the same variables. Without a launcher one
+process does all the work. This module does not import torch, so commands can call it before
+anything heavy loads.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ SUPERVISED = "BMTOOLS_SUPERVISED"
 
 
 def is_launched() -> bool:
-    """Tell whether a launcher started this process."""
+    """Return whether a launcher started this process."""
     return "WORLD_SIZE" in os.environ
 
 
 def rank() -> int:
-    """Return the number of this process among all of the launcher's, from 0."""
+    """Return the number of this process among all processes of the launcher, from 0."""
     return int(os.environ.get("RANK", "0"))
 
 
 def local_rank() -> int:
-    """Return the number of this process among those on its machine, from 0."""
+    """Return the number of this process among the processes on its machine, from 0."""
     return int(os.environ.get("LOCAL_RANK", rank()))
 
 
@@ -42,16 +43,16 @@ def local_world_size() -> int:
 def shard_processes(processes: int) -> int:
     """Return how many processes share one copy of sharded weights.
 
-    Those of one machine, where several machines run the same number of several processes; links
-    between machines are slow, so each keeps a copy. Else all.
+    If several machines run an equal number of processes (two or more), the processes of one
+    machine share a copy, because links between machines are slow. Otherwise all processes share it.
 
     Args:
-        processes: that share the work.
+        processes: number of processes that share the work.
     """
     local = local_world_size()
     return local if 1 < local < processes and processes % local == 0 else processes
 
 
 def is_main_process() -> bool:
-    """Tell whether this process writes results; the others only compute."""
+    """Return whether this process writes results; the others only compute."""
     return os.environ.get("RANK", "0") == "0"

@@ -14,23 +14,23 @@ from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 _UNPRINTABLE = {"Cc", "Cs", "Cn"}  # controls, halves of surrogate pairs, unassigned code points
-# Embeddings, overrides and isolates; the marks of one direction turn nothing.
-_TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+# Embeddings, overrides and isolates. Marks such as U+200E reorder no other text and are kept.
+_REORDERING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 LAST_SEED = 2**32 - 1
-"""Largest seed that numpy, torch and scikit-learn all take."""
+"""Largest seed that numpy, torch and scikit-learn all accept."""
 
 
 class BmtoolsError(Exception):
-    """Wrong data or a wrong checkpoint; the message is one line that names the way out."""
+    """Wrong data or a wrong checkpoint; the message is one line that says how to fix it."""
 
 
 class BmtoolsWarning(UserWarning):
-    """Input that can be used, though hardly as it was meant; the message is one line."""
+    """Input that can be used but is probably not as intended; the message is one line."""
 
 
 class DataError(BmtoolsError):
-    """A file whose content is not what the command expects."""
+    """A file whose content differs from the content that the command expects."""
 
 
 class CheckpointError(BmtoolsError):
@@ -38,7 +38,7 @@ class CheckpointError(BmtoolsError):
 
 
 class GateError(BmtoolsError):
-    """A score beyond the bound that its user set; the data are right, and the exit code is 3."""
+    """A score outside the limit that the user set. The data are valid; the exit code is 3."""
 
 
 class RecordError(DataError):
@@ -46,8 +46,8 @@ class RecordError(DataError):
 
     Args:
         place: origin of the record, as `file:line`.
-        reason: what was found, what was expected and the way out.
-        content: the record, or the raw line where it could not be decoded.
+        reason: the value found, the value expected and the fix.
+        content: the record, or the raw line if it could not be decoded.
     """
 
     def __init__(self, place: str, reason: str, content: Any = None) -> None:
@@ -57,7 +57,7 @@ class RecordError(DataError):
         self.content = content
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Let it cross to another process, which knows an error by its arguments alone."""
+        """Support pickling; other processes recreate an error from its arguments."""
         return type(self), (self.place, self.reason, self.content)
 
 
@@ -68,14 +68,14 @@ Reject = Callable[[RecordError], None]
 
 
 def refuse(error: RecordError) -> None:
-    """Stop at the first bad record, the default of all functions that read records."""
+    """Raise the error for a bad record: the default of all functions that read records."""
     raise error
 
 
 def setting(name: str) -> str:
-    """Spell a setting's name as its user writes it.
+    """Spell a setting's name as the user writes it.
 
-    `max_length` in Python, `--max-length` in a shell, `--set max_length` for a command that has no
+    `max_length` in Python, `--max-length` in a shell, `--set max_length` for a command without an
     option of this name.
     """
     as_flags = _as_flags.get()
@@ -86,9 +86,9 @@ def setting(name: str) -> str:
 
 @contextmanager
 def settings_spelled_as_flags(as_flags: bool | Collection[str] = True) -> Iterator[None]:
-    """Have `setting` spell names, or those in a collection, as options.
+    """Make `setting` spell all names, or the names in a collection, as options in this block.
 
-    Python and TOML files use the names themselves.
+    Outside such a block names are spelled as in Python and TOML files.
     """
     token = _as_flags.set(as_flags)
     try:
@@ -101,17 +101,17 @@ _as_flags: ContextVar[bool | Collection[str]] = ContextVar("as_flags", default=F
 
 
 def require(holds: bool, name: str, found: object, expected: str) -> None:
-    """Refuse a setting that is out of range; for `__post_init__` of frozen dataclasses.
+    """Raise an error if a setting is out of range; for `__post_init__` of frozen dataclasses.
 
     Raises:
-        ValueError: names the setting, what was found and what was expected.
+        ValueError: names the setting, the value found and the value expected.
     """
     if not holds:
         raise ValueError(f"{setting(name)}: found {found}, expected {expected}")
 
 
 def require_names(name: str, found: Iterable[str], known: Sequence[str]) -> None:
-    """Refuse a list in a setting with a name that is not known; see `require`."""
+    """Raise an error if a list in a setting contains an unknown name; see `require`."""
     for one in found:
         meant = did_you_mean(one, known)
         require(one in known, name, repr(one),
@@ -119,12 +119,12 @@ def require_names(name: str, found: Iterable[str], known: Sequence[str]) -> None
 
 
 def count_of(count: int, counted: str) -> str:
-    """Say how many there are: `1 record`, `1,200 records`.
+    """Format a count with its noun: `1 record`, `1,200 records`.
 
     Args:
-        count: how many.
-        counted: words of which the first plural is what is counted: "unknown words, left as they
-            were".
+        count: the number.
+        counted: words for the counted objects; the first plural becomes a singular if the count is
+            1. Example: "unknown words, left as they were".
     """
     return f"{count:,} {_PLURAL.sub(_singular, counted, count=1) if count == 1 else counted}"
 
@@ -139,9 +139,9 @@ def _singular(plural: re.Match[str]) -> str:
 
 
 def did_you_mean(found: str, known: Iterable[str]) -> str:
-    """Ask for the known name that was meant; empty where none is near.
+    """Ask for the known name that was probably meant; empty if no name is similar.
 
-    Case, `_` and `-` make no difference; a part of a name means those that have it.
+    Case, `_` and `-` make no difference. One word of a name suggests every name that contains it.
     """
     import difflib
 
@@ -154,7 +154,7 @@ def did_you_mean(found: str, known: Iterable[str]) -> str:
 
 
 def suggestion(found: str, known: Iterable[str]) -> str:
-    """Suggest the known name that was meant, or list all."""
+    """Suggest the known name that was probably meant, or list all known names."""
     names = list(known)
     listed = ", ".join(names) or "none"
     return did_you_mean(found, names) or f"expected {'one of ' * (len(names) > 1)}{listed}"
@@ -166,10 +166,10 @@ _TYPES: dict[object, tuple[type | tuple[type, ...], str]] = {
 
 
 def check_values(settings: Any) -> None:
-    """Refuse values of another type, or that a `Literal` does not list; for `__post_init__`.
+    """Raise an error for values of a wrong type or outside a `Literal`; for `__post_init__`.
 
     Raises:
-        ValueError: names the setting, what was found and what was expected.
+        ValueError: names the setting, the value found and the value expected.
     """
     kind: Any = type(settings)
     for name, annotation in _type_hints(kind).items():
@@ -191,7 +191,7 @@ def check_values(settings: Any) -> None:
 
 
 def choices(annotation: Any) -> tuple[Any, ...]:
-    """List the values of `Literal[...]` or `Literal[...] | None`; none for other types."""
+    """List the values of `Literal[...]` or `Literal[...] | None`; empty for other types."""
     if get_origin(annotation) is Literal:
         return get_args(annotation)
     literals = [part for part in get_args(annotation) if get_origin(part) is Literal]
@@ -199,10 +199,10 @@ def choices(annotation: Any) -> tuple[Any, ...]:
 
 
 def without_controls(text: str) -> str:
-    """Replace characters that cannot be printed, command a terminal, turn what is around them
-    into the other direction, or are not allowed in XML."""
+    """Replace characters that cannot be printed, control a terminal, reverse the direction of
+    the text around them, or are not allowed in XML."""
     if text.isprintable():
         return text
     return "".join(" " if sign.isspace() else "\N{REPLACEMENT CHARACTER}"
-                   if unicodedata.category(sign) in _UNPRINTABLE or sign in _TURNING else sign
+                   if unicodedata.category(sign) in _UNPRINTABLE or sign in _REORDERING else sign
                    for sign in text)

@@ -1,4 +1,4 @@
-"""Installation: the way it was made, and the command that adds a package to it."""
+"""How bmtools was installed, and the command that adds a package to this installation."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def versions(*packages: str) -> dict[str, str]:
 
 @cache  # three milliseconds a package
 def require_versions() -> None:
-    """Refuse versions of libraries that this package was not written for.
+    """Raise an error for versions of libraries that are too old for this package.
 
     Raises:
-        BmtoolsError: names the version found, that expected and the way to get it.
+        BmtoolsError: names the version found, the version expected and the command to upgrade.
     """
     from importlib import metadata
 
@@ -58,15 +58,15 @@ def install_command(extra: str = "", package: str = "") -> str:
 
 
 def require_extra(package: str, needed_by: str, extra: str = "") -> None:
-    """Refuse what needs a package that is not installed.
+    """Raise an error if a required package is not installed.
 
     Args:
-        package: that an extra installs.
-        needed_by: the setting and its value.
-        extra: its name; that of the package by default.
+        package: name of the package.
+        needed_by: the setting and its value that need it.
+        extra: the extra of bmtools that installs it; by default it has the package's name.
 
     Raises:
-        BmtoolsError: it is not, with the command that installs it.
+        BmtoolsError: it is not installed; the message contains the command to install it.
     """
     if util.find_spec(package) is None:
         raise BmtoolsError(f"{needed_by} needs the package {package}: "
@@ -74,7 +74,7 @@ def require_extra(package: str, needed_by: str, extra: str = "") -> None:
 
 
 def _pip_install() -> str:
-    """Return pip's command as it must be typed to reach this environment."""
+    """Return the pip command that installs into this environment."""
     if _installer() == "uv":
         return f"uv pip install --python {sys.prefix}"
     found = shutil.which("pip")
@@ -93,10 +93,10 @@ def _installer() -> str:
 
 
 def require_matplotlib() -> None:
-    """Check that matplotlib is installed, before any work is done.
+    """Raise an error if matplotlib is not installed; called before any work is done.
 
     Raises:
-        BmtoolsError: it is not.
+        BmtoolsError: it is not installed.
     """
     try:
         import matplotlib.figure  # noqa: F401

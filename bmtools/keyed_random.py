@@ -1,13 +1,13 @@
 """Keyed random numbers: each is a function of a key, a counter and a purpose, without state.
 
-A generator with state gives a sample other numbers when other samples come before it. Here a
-number depends on its key, counter and purpose alone, so a sample gets the same numbers alone or
-among others, in any order and on any number of processes. Only whole-number arithmetic
-modulo 2^64 is used, which is the same on every platform.
+A generator with state returns different numbers for a sample if other samples come before it.
+Here a number depends only on its key, counter and purpose. A sample gets the same numbers alone or
+among others, in any order and on any number of processes. Only whole-number arithmetic modulo 2^64
+is used, which is the same on every platform.
 
 Source: SplitMix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators",
 with the multipliers of the published code): the n-th number is a mixing function of the seed plus
-n steps. Each purpose has seeds of its own.
+n steps. Each purpose has separate seeds.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LOWER_HALF = np.uint64((1 << 32) - 1)
 
 
 class Purpose(IntEnum):
-    """Purpose of a draw; numbers of different purposes are independent."""
+    """Purpose of a random number; numbers for different purposes are independent."""
 
     ORDER = 1
     CROSSING = 2
@@ -43,8 +43,8 @@ def derive(key: Numbers, *numbers: Numbers) -> np.ndarray:
     """Mix whole numbers into a key: `derive(seed, epoch, samples)`, one key for each sample.
 
     Args:
-        key: a seed or keys made before.
-        numbers: whole numbers or arrays of them that broadcast with the key; their order counts.
+        key: a seed, or keys from an earlier call.
+        numbers: whole numbers or arrays that broadcast with the key; their order matters.
 
     Returns:
         uint64, of the shape that key and numbers broadcast to.
@@ -56,28 +56,28 @@ def derive(key: Numbers, *numbers: Numbers) -> np.ndarray:
 
 
 def bits(keys: Numbers, counters: Numbers, purpose: int) -> np.ndarray:
-    """Draw 64 random bits for each pair of key and counter, as uint64; the two broadcast."""
+    """Return 64 random bits for each pair of key and counter, as uint64; the two broadcast."""
     return derive(np.add(_to_uint64(keys), _to_uint64(purpose * _PURPOSE_STEP)), counters)
 
 
 def uniforms(keys: Numbers, counters: Numbers, purpose: int) -> np.ndarray:
-    """Draw a number from 0 to less than 1 for each pair of key and counter, as float64."""
+    """Return a number from 0 to below 1 for each pair of key and counter, as float64."""
     return to_uniform(bits(keys, counters, purpose))
 
 
 def bits_per_key(keys: np.ndarray, borders: np.ndarray, purpose: int) -> np.ndarray:
-    """Draw the first numbers of each key, one key after the other.
+    """Return the first random bits of each key, one key after the other.
 
-    The same as `bits` with counters that begin at 0 for each key.
+    The result equals `bits` with counters that start at 0 for each key.
 
     Args:
         keys: (keys,) uint64.
-        borders: (keys + 1,) start of each key's numbers in the result, from 0, and their end.
+        borders: (keys + 1,) start of each key's numbers in the result, from 0, and the last end.
 
     Returns:
         (last border,) uint64.
     """
-    # A counter is the index in the result less that of the key's first number.
+    # A counter is the index in the result minus the index of the key's first number.
     begins = keys + _to_uint64(purpose * _PURPOSE_STEP) - _to_uint64(borders[:-1]) * _STEP
     drawn = begins.repeat(borders[1:] - borders[:-1])
     drawn += _first_steps(len(drawn).bit_length())[:len(drawn)]
@@ -85,7 +85,7 @@ def bits_per_key(keys: np.ndarray, borders: np.ndarray, purpose: int) -> np.ndar
 
 
 def to_uniform(drawn: np.ndarray, size: int = 53) -> np.ndarray:
-    """Turn 64 bits into a number from 0 to less than 1, by the highest `size` of them.
+    """Convert 64 bits to a number from 0 to below 1, using the highest `size` bits.
 
     `choices` leaves the highest 32 unused.
     """
@@ -93,7 +93,7 @@ def to_uniform(drawn: np.ndarray, size: int = 53) -> np.ndarray:
 
 
 def choices(drawn: np.ndarray, counts: Numbers) -> np.ndarray:
-    """Turn 64 bits into a number from 0 to count - 1, by the lowest 32 of them."""
+    """Convert 64 bits to a number from 0 to count - 1, using the lowest 32 bits."""
     chosen = np.bitwise_and(drawn, _LOWER_HALF)
     chosen *= _to_uint64(counts)
     chosen >>= _HALF
@@ -107,16 +107,16 @@ def _first_steps(bits: int) -> np.ndarray:
 
 
 def _to_uint64(numbers: Numbers) -> np.ndarray:
-    """Take whole numbers modulo 2^64."""
+    """Convert whole numbers to uint64, modulo 2^64."""
     if isinstance(numbers, np.ndarray):
         return numbers.astype(np.uint64, copy=False)
     return np.array(operator.index(numbers) % _MODULUS, dtype=np.uint64)
 
 
 def _mix(values: np.ndarray) -> np.ndarray:
-    """Spread every bit over all 64, in place.
+    """Spread every bit over all 64 bits, in place.
 
-    Operators would turn an array without axes into a scalar, whose overflow numpy warns of.
+    numpy would turn an array without axes into a scalar and warn when it overflows.
     """
     values = np.asarray(values)
     shifted = np.empty_like(values)

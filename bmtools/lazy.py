@@ -1,7 +1,7 @@
 """Public functions of a room, imported when first used.
 
-`import bmtools.scoring` stays cheap, and `bmtools.scoring.mrr(...)` works although a module of the
-room has the same name.
+`import bmtools.scoring` stays fast, and `bmtools.scoring.mrr(...)` works although the room also
+contains a module of this name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SET_BY_TORCH = "TORCHINDUCTOR_CACHE_DIR"
 
 @contextmanager
 def imports_undone() -> Iterator[None]:
-    """Restore what imports of libraries change: warning filters and a variable of torch."""
+    """Restore settings that imports of libraries change: warning filters and a torch variable."""
     is_set = _SET_BY_TORCH in os.environ
     with catch_warnings():
         try:
@@ -53,11 +53,11 @@ class _Room(ModuleType):
 
 
 def export(room: str, **functions: str) -> None:
-    """Offer functions as attributes of a package, from its `__init__.py`.
+    """Provide functions as attributes of a package; called in its `__init__.py`.
 
     Args:
         room: `__name__` of the package.
-        functions: `module:function` by public name.
+        functions: `module:function` for each public name.
     """
     package = sys.modules[room]
     package.__dict__["_functions"] = functions

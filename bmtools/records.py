@@ -1,8 +1,8 @@
-"""The JSON Lines that travel between commands.
+"""The JSON Lines records that commands read and write.
 
-A record is a dictionary that remembers where it was read. Only `id` and `text` are required;
-keys that no command knows stay in place, nested ones included, in the order they came.
-Offsets count code points, the end exclusive.
+A record is a dictionary that remembers where it was read. Only `id` and `text` are required. Keys
+that no command uses are kept in their order, including nested keys. Offsets count code points, and
+the end is exclusive.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from bmtools.errors import RecordError, Reject
 JsonObject = dict[str, Any]
 """A parsed JSON object, such as a line that a command prints."""
 RecordSource = str | PathLike[str] | Iterable["str | PathLike[str] | Mapping[str, object]"]
-"""A file of records or several, or records or dictionaries."""
+"""One file of records or several, or an iterable of records or dictionaries."""
 JsonMapping = Mapping[str, Any]
 """A JSON object that is only read."""
 MASK = "[MASK]"
 ORIGINS = {"lang": "languages", "licence": "licences"}
-"""Keys of records that a checkpoint's manifest and card list, by their names there."""
+"""Keys of records that a checkpoint's manifest and card list, with their names there."""
 
 
 _PARTS = re.compile(r"(.+?)(?:[-_.]s\d+|#\d+)+(?:-m\d+)?", re.DOTALL)
-"""An id of a sentence, stretch or masking of a document: DOC-s3, DOC_s3, DOC#120, DOC-s3-m1."""
+"""Id of a sentence, passage or masking of a document: DOC-s3, DOC_s3, DOC#120, DOC-s3-m1."""
 
 
 class Record(dict[str, Any]):
-    """One line; `place` says where it was read, as `file:line`."""
+    """One record; `place` is the `file:line` at which it was read."""
 
     __slots__ = ("place",)
 
@@ -42,7 +42,7 @@ class Record(dict[str, Any]):
 
     @classmethod
     def read(cls, keys: dict[str, Any], place: str) -> Record:
-        """Make one in half of the time."""
+        """Create a record in half the time of the constructor."""
         record = cls.__new__(cls)
         record.update(keys)
         record.place = place
@@ -58,22 +58,22 @@ class Record(dict[str, Any]):
 
 
 def full_text(record: Mapping[str, Any]) -> str:
-    """Join a record's title, if it has one, and its text by a line break: the input of models."""
+    """Return the input of models: a record's title, if it has one, a line break and its text."""
     return f"{record['title']}\n{record['text']}" if record.get("title") else str(record["text"])
 
 
 def document_of(record: Mapping[str, Any]) -> str:
-    """Name the document that a record comes from, as `named_document`, or else its id."""
+    """Return the result of `named_document`, or the record's id if that is None."""
     return named_document(record) or str(record["id"])
 
 
 def named_document(record: JsonMapping) -> str | None:
-    """Name the document whose sentences depend on each other.
+    """Return the id of the record's document; sentences of one document are not independent.
 
-    That is `meta.document`, or the id up to the sentence.
+    The id is `meta.document`, or the record's id without the sentence's suffix.
 
     Returns:
-        None if neither names one.
+        None if the record names no document.
     """
     document = record.get("meta", {}).get("document")
     if document is not None:
@@ -83,7 +83,7 @@ def named_document(record: JsonMapping) -> str | None:
 
 
 def distinct(records: Iterable[Record], reject: Reject) -> Iterator[Record]:
-    """Pass records on, and reject those whose id came before; all ids are held in memory."""
+    """Yield records and reject repeated ids; all ids are kept in memory."""
     places: dict[str, str] = {}
     for record in records:
         if record["id"] in places:
@@ -95,7 +95,7 @@ def distinct(records: Iterable[Record], reject: Reject) -> Iterator[Record]:
 
 
 class Entity(TypedDict, total=False):
-    """A mention; `spans` are the parts of a discontinuous one, `start` and `end` its hull."""
+    """A mention; `spans` are parts of a discontinuous mention, from `start` to `end` in total."""
 
     id: str
     start: Required[int]
@@ -106,7 +106,7 @@ class Entity(TypedDict, total=False):
 
 
 class Relation(TypedDict, total=False):
-    """An arc between two entities, named by their ids."""
+    """A directed relation between two entities, given by their ids."""
 
     head: Required[str]
     tail: Required[str]
@@ -122,7 +122,7 @@ class Answer(TypedDict, total=False):
 
 
 class RecordFields(TypedDict, total=False):
-    """The keys that commands agree on, and the types of their values."""
+    """The keys that commands share, and the types of their values."""
 
     id: Required[str]
     text: Required[str]
@@ -144,10 +144,10 @@ class RecordFields(TypedDict, total=False):
 
 
 def converted(content: Any, shape: Any, place: str, strict: bool = True) -> Any:
-    """Convert parsed JSON to types; without `strict` also numbers from text.
+    """Convert parsed JSON to types; without `strict`, also convert text to numbers.
 
     Raises:
-        RecordError: names the key, what was found and what was expected.
+        RecordError: names the key, the value found and the value expected.
     """
     try:
         return msgspec.convert(content, shape, strict=strict)
@@ -156,14 +156,14 @@ def converted(content: Any, shape: Any, place: str, strict: bool = True) -> Any:
 
 
 CHECKED = frozenset(("entities", "relations", "answers", "target"))
-"""Keys whose values must agree with others; of all others the types suffice."""
+"""Keys whose values must agree with other keys; for all other keys the types are enough."""
 
 
 def check(record: Record) -> None:
-    """Refuse a record that breaks the agreement.
+    """Raise an error for a record that breaks the format's rules.
 
     Raises:
-        RecordError: names the place, the key, what was found and what was expected.
+        RecordError: names the place, the key, the value found and the value expected.
     """
     converted(record, RecordFields, record.place)
     text, entities = record["text"], record.get("entities", ())
@@ -190,7 +190,7 @@ def check(record: Record) -> None:
 
 
 def passes_check(record: Record, reject: Reject) -> bool:
-    """Tell whether a record keeps the agreement; one that does not is rejected."""
+    """Return whether a record follows the format's rules; reject it if not."""
     try:
         check(record)
     except RecordError as error:
@@ -200,7 +200,7 @@ def passes_check(record: Record, reject: Reject) -> bool:
 
 
 def readable(message: str) -> str:
-    """Turn msgspec's path notation into `key: found ..., expected ...`; keep other messages."""
+    """Convert msgspec's path notation to `key: found ..., expected ...`; keep other messages."""
     if message.startswith("Object missing required field `"):
         field, _, path = message.removeprefix("Object missing required field `").partition("`")
         where = path.removeprefix(" - at `$.").rstrip("`")
@@ -213,7 +213,7 @@ def readable(message: str) -> str:
 
 
 def _in_words(types: str) -> str:
-    """Name types as people do: "`int | null`" is a whole number or null."""
+    """Name types in plain English: "`int | null`" becomes "a whole number or null"."""
     names = {"str": "text", "int": "a whole number", "float": "a number", "object": "an object",
              "array": "a list", "bool": "true or false"}
     kinds, of, length = types.partition(" of length ")
@@ -221,7 +221,7 @@ def _in_words(types: str) -> str:
 
 
 def span_faults(text: str, entity: Mapping[str, Any], key: str) -> Iterator[str]:
-    """Name faults of the offsets of something in a text, and of the words under `text`."""
+    """Yield faults of an entity's offsets in a text and of its `text`."""
     start, end = entity["start"], entity["end"]
     if not 0 <= start < end <= len(text):
         yield (f"key '{key}': found start {start} and end {end}, expected offsets within the "

@@ -15,16 +15,16 @@ _BOUNDS = {"least": (operator.ge, "{} or more"), "above": (operator.gt, "above {
 
 
 class UnknownSettingError(ValueError, TypeError):
-    """A keyword that is no setting: a ValueError as for other settings, a TypeError for Python."""
+    """An unknown keyword: a ValueError like other wrong settings, and a TypeError as in Python."""
 
 
 @dataclass_transform(frozen_default=True)
 @dataclass(frozen=True)
 class Settings:
-    """Base class of settings; makes each subclass a frozen dataclass.
+    """Base class of settings; it makes each subclass a frozen dataclass.
 
     Args:
-        title: heads the options of the subclass in help; given as a keyword of the class.
+        title: heading of the subclass's options in help; given as a keyword of the class.
     """
 
     title = ""  # without an annotation, which would make it a field
@@ -34,7 +34,7 @@ class Settings:
         dataclass(frozen=True)(cls)
 
     def __post_init__(self) -> None:
-        """Refuse values of another type or not among the choices, and numbers out of bounds."""
+        """Raise an error for values of a wrong type, outside the choices or out of bounds."""
         check_values(self)
         for one in fields(self):
             found, bounds = getattr(self, one.name), one.metadata.get("bounds", {})
@@ -53,21 +53,21 @@ def option(default: Value, help: str, metavar: str | None = None, **bounds: floa
 
     Args:
         default: default of the field and of the option.
-        help: meaning of the value, in sentences; other settings are in backticks.
+        help: meaning of the value, in sentences; names of other settings are in backticks.
         metavar: name of a value that is text, such as FILE.
-        bounds: of a number, `least` (0 if left out) or `above`, and `most` or `below`.
+        bounds: limits of a number: `least` (default 0) or `above`, and `most` or `below`.
     """
     return field(default=default, metadata={"help": help, "metavar": metavar, "bounds": bounds})
 
 
 def split_settings(settings: Mapping[str, object], *kinds: Any) -> list[Any]:
-    """Sort keyword settings into the dataclasses that have a field of their name.
+    """Sort keyword settings into the dataclasses that have a field with their name.
 
     Returns:
         an instance of each dataclass; fields without a keyword keep their defaults.
 
     Raises:
-        ValueError: a keyword that no dataclass has, or a value of another type or out of range.
+        ValueError: a keyword is unknown, or a value has a wrong type or is out of range.
     """
     known = [{field.name for field in fields(kind)} for kind in kinds]
     unknown = sorted(set(settings).difference(*known))

@@ -1,7 +1,7 @@
-"""Status of long work: what it is doing, how far it is, and its latest figures.
+"""Status of long work: the current activity, the progress and the latest values.
 
-Rooms set it and the command line shows it; without a watcher it costs nothing. From Python,
-`watching_status` receives it too.
+Rooms set the status and the command line shows it. Without a watcher it costs nothing. Python code
+can receive it with `watching_status`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ class Status:
     """Current activity of long work.
 
     Args:
-        activity: a few words: "loading bert-base".
-        done: units done; None where nothing is counted.
-        total: units in all, where it is known.
-        unit: what is counted, in the plural: "steps".
-        figures: latest figures by name, named as in the lines that commands print; `tokens` and
-            `sentences` count them since the start.
+        activity: a few words, such as "loading bert-base".
+        done: units done; None if nothing is counted.
+        total: number of units, if it is known.
+        unit: noun for the counted units, in the plural, such as "steps".
+        figures: latest values by name, named as in the lines that commands print; `tokens` and
+            `sentences` are totals since the start.
     """
 
     activity: str
@@ -36,37 +36,37 @@ class Status:
 
 
 Watcher = Callable[[Status], None]
-# Of this thread: commands that run at once in one process do not see each other's status.
+# One tuple per thread: commands in one process do not see each other's status.
 _watchers: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers", default=())
 
 
 def set_status(activity: str, done: int | None = None, total: int | None = None, unit: str = "",
                **figures: Any) -> None:
-    """Tell watchers what the work is doing now; arguments as for `Status`."""
+    """Pass the current activity to the watchers; arguments as for `Status`."""
     if _watchers.get():
         _tell(Status(activity, done, total, unit, figures))
 
 
 def counted(items: Iterable[Item], activity: str, total: int | None = None,
             unit: str = "records") -> Iterator[Item]:
-    """Yield items and set the status to how many have passed.
+    """Yield items and set the status to the number of items so far.
 
     Args:
         items: of any kind.
         activity: a few words.
-        total: number of items, where it is known.
-        unit: what they are, in the plural.
+        total: number of items, if it is known.
+        unit: noun for the items, in the plural.
     """
     status = Status(activity, 0, total, unit)
     _tell(status)
     for status.done, item in enumerate(items, 1):
         yield item
-        _tell(status)  # again, for what was done in between may have told something else
+        _tell(status)  # repeated, because work in between may have set another status
 
 
 @contextmanager
 def watching_status(watcher: Watcher) -> Iterator[None]:
-    """Have each new status passed to a function, which should return at once."""
+    """Pass each new status to a function during the block; the function should return at once."""
     token = _watchers.set((*_watchers.get(), watcher))
     try:
         yield

@@ -1,4 +1,4 @@
-"""Figures for people: rounded, with units and separators, under the names of results' keys."""
+"""Values formatted for people: rounded, with units and separators; result keys as headings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 Value: TypeAlias = "str | float | Sequence[Value] | Mapping[str, Value] | None"
-"""A value of a line: a scalar, a list, or values by name."""
+"""A value of a result line: a scalar, a list, or values by name."""
 NOTHING = "-"
 _SHARES = ("accuracy", "precision", "recall", "f1", "share", "ratio", "rate", "hits_at_1",
            "hits_at_5", "hits_at_10", "jaccard", "coverage", "probability", "utilisation",
@@ -24,7 +24,7 @@ _PLAIN_INTEGERS = ("seed", "best_seed", "year", "id")
 
 
 def heading(name: str) -> str:
-    """Return the words for a key: `dev.f1` is "dev f1"."""
+    """Return the heading for a key: "dev f1" for `dev.f1`."""
     *before, last = name.split(".")
     return " ".join([*before, _HEADINGS.get(last, last)]).replace("_", " ")
 
@@ -33,7 +33,7 @@ def format_figure(name: str, value: Value) -> str:
     """Format the value of a key: three significant digits, separators, shares as percentages.
 
     Args:
-        name: of the key, dots included.
+        name: the key, including dots.
         value: a scalar, a list, `{"mean": ..., "deviation": ...}`, or counts by name.
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
@@ -65,12 +65,12 @@ def format_estimate(name: str, value: Value, bounds: Sequence[Value] | None) -> 
 
 
 def is_share(name: str) -> bool:
-    """Tell whether a key's value is a share of something, 0 to 1."""
+    """Return whether a key's value is a share of something, 0 to 1."""
     return name not in _NO_SHARES and name.endswith(_SHARES)
 
 
 def three_digits(value: float) -> str:
-    """Round to three significant digits; from a thousand on, to a whole number."""
+    """Round to three significant digits; round values from a thousand to whole numbers."""
     if not math.isfinite(value):
         return str(value)
     if value == 0:
@@ -85,7 +85,7 @@ def three_digits(value: float) -> str:
 
 
 def format_cell(value: object) -> str:
-    """Spell a number of a table with about four digits; words stay, and None is empty."""
+    """Format a number for a table with about four digits; keep words; None becomes empty."""
     if isinstance(value, float):
         if abs(value) >= 10000:
             return f"{value:,.0f}"

@@ -1,4 +1,4 @@
-"""Help: a sentence, examples that run, options in groups of what is decided together, topics."""
+"""Help: a sentence, examples that run, options in groups, and topics."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from bmtools.errors import did_you_mean, suggestion
 _SHOWS_ALL, _FIRST_NAMES = "bmtools.cli.help.shows_all", "bmtools.cli.help.first_names"
 _GIVEN = "bmtools.cli.help.given"
 _WIDEST_TERM = 24
-# What fits a screen; `--help-all` shows the rest.
+# Limits for a screen; `--help-all` shows the rest.
 _MOST_OPTIONS, _MOST_LINES, _FEWEST_EXAMPLES = 10, 40, 2
 _MOST_VALUES = 4
 _MOST_NAMES = 10
-# Kept apart by the wrapping of lines, which would break `--held-out` and `[default: 1]` in two.
+# Prevents line breaks inside `--held-out` and `[default: 1]`.
 _UNBREAKABLE = str.maketrans({"-": "\u2011"})
 _BREAKABLE = str.maketrans({"\u2011": "-", "\xa0": " "})
-# Titles of options that several commands share; those of settings come before the last ones.
+# Titles of groups of options that several commands share; groups of settings precede `_LAST`.
 _TITLES = {
     "Input": "files corpus replay evaluate retain train dev test terms lang segmenter allow-empty "
              "rejects max-record-megabytes",
@@ -37,7 +37,7 @@ _TITLES = {
     "Messages": "quiet traceback help",
 }
 _LAST = ("Processes", "Settings from files", "Messages")
-# Names that other libraries and tools have for options, by the options of this one.
+# Names that other libraries and tools use, by the corresponding option here.
 _SYNONYMS = {
     "learning-rate": "lr learning peak-lr max-lr",
     "steps": "max-steps num-steps train-steps num-train-steps max-train-steps iterations max-iters",
@@ -87,7 +87,7 @@ _TOPICS = ("records", "pipelines", "masking", "phases", "checkpoints", "devices"
 
 
 class SettingOption(click.Option):
-    """An option of a settings dataclass, which knows its group.
+    """An option made from a field of settings, with the title of its group.
 
     Args:
         group: title of the group.
@@ -99,14 +99,14 @@ class SettingOption(click.Option):
 
 
 class KeyOption(SettingOption):
-    """A setting that no option names: `--set KEY=VALUE` gives it, as a TOML file does."""
+    """A setting without an option; set by `--set KEY=VALUE`, or by a key in a TOML file."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.opts, self.secondary_opts = [], []
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
-        """Add nothing: there is no flag."""
+        """Add nothing, because there is no flag."""
 
     def get_error_hint(self, ctx: click.Context | None) -> str:
         return f"'--set {self.name}'"
@@ -119,7 +119,7 @@ class KeyOption(SettingOption):
 
 
 def set_option() -> click.Option:
-    """Make the option that gives keys to a command that has some."""
+    """Return the option `--set` for commands with settings that have no option."""
     return click.Option(
         ["--set", "assignments"], multiple=True, is_eager=True, expose_value=False,
         allow_from_autoenv=False, metavar="KEY=VALUE", callback=_read_assignments,
@@ -139,7 +139,7 @@ def _read_assignments(ctx: click.Context, param: click.Parameter, texts: Sequenc
 
 
 class Choice(click.Choice[str]):
-    """Listed values; another one is answered with the value that was meant."""
+    """A choice whose error message suggests the most similar value."""
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         listed = super().get_invalid_choice_message(value, ctx).removesuffix(".")
@@ -148,14 +148,14 @@ class Choice(click.Choice[str]):
 
 
 class DocumentedCommand(click.Command):
-    """A command with examples, whose options are listed in groups.
+    """A command with examples and grouped options.
 
     Args:
-        examples: command lines; each runs in a directory that holds the files it names.
-        essential: the options that `--help` lists first, by long name.
-        meanings: what an option that several commands share means in this one, by long name.
-        topics: topics of `bmtools help` that explain more.
-        next_command: to type after this one; {output} stands for the value of --output.
+        examples: command lines; each runs in a directory that contains the files it names.
+        essential: long names of the options that `--help` lists first.
+        meanings: help for this command that replaces the help of shared options, by long name.
+        topics: related topics of `bmtools help`.
+        next_command: command to suggest at the end; {output} is replaced by the value of --output.
     """
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), essential: str = "",
@@ -169,11 +169,11 @@ class DocumentedCommand(click.Command):
             allow_from_autoenv=False, callback=_show_all, help="Show all options and exit."))
 
     def set_keys(self) -> Sequence[str]:
-        """Return the keys of `--set`: settings that have no option."""
+        """Return the keys of `--set`: settings without an option."""
         return [one.name or "" for one in self.params if isinstance(one, KeyOption)]
 
     def get_help(self, ctx: click.Context) -> str:
-        """Return all of the help after `--help-all`, otherwise what fits a screen."""
+        """Return the full help after `--help-all`, otherwise help that fits on a screen."""
         whole, found = super().get_help(ctx), list(self.records(ctx))
         if ctx.meta.get(_SHOWS_ALL):
             return whole.translate(_BREAKABLE)
@@ -195,7 +195,7 @@ class DocumentedCommand(click.Command):
                         formatter)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write each group that has something to list under its title."""
+        """Write each non-empty group under its title."""
         groups: dict[str, list[tuple[str, str]]] = {}
         shown = ctx.meta.get(_FIRST_NAMES)
         for title, name, (term, text) in self.records(ctx):
@@ -210,7 +210,7 @@ class DocumentedCommand(click.Command):
                                    col_max=widest)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Name the way to the options that are not listed, and to topics."""
+        """Mention `--help-all`, if it shows more, and related topics."""
         shown = ctx.meta.get(_FIRST_NAMES)
         further = shown and sum(name not in shown for _, name, _ in self.records(ctx))
         formatter.write_paragraph()
@@ -229,7 +229,7 @@ class DocumentedCommand(click.Command):
             found.append(("Input", "files", ("FILES", self.meanings.get("files", _FILES_ARE))))
         for one in self.get_params(ctx):
             name = long_name(one)
-            # The last line of help names --help-all where it lists more.
+            # The last line of help mentions --help-all if it lists more.
             if isinstance(one, click.Option) and not one.hidden and name != "help-all":
                 title = getattr(one, "group", "") or common.get(name, "Options")
                 found.append((title, name, self._record(one, name, ctx)))
@@ -239,7 +239,7 @@ class DocumentedCommand(click.Command):
         yield from sorted(found, key=lambda record: order.index(record[0]))
 
     def _record(self, option: click.Option, name: str, ctx: click.Context) -> tuple[str, str]:
-        """Return an option's flags with its values, and its meaning with its default."""
+        """Return an option's flags with its values, and its help with its default."""
         flags = {one.name: f"--{long_name(one)}" for one in self.params if one.name and one.opts
                  and isinstance(one, click.Option)}
         text = re.sub(r"`(\w+)`|\b([a-z]+(?:_[a-z0-9]+)+)\b",
@@ -249,7 +249,7 @@ class DocumentedCommand(click.Command):
 
 
 class Group(click.Group):
-    """A group of commands with examples; a mistyped name is answered with the one meant.
+    """A group of commands with examples; for an unknown name, the error suggests a known one.
 
     Args:
         examples: as in `DocumentedCommand`.
@@ -271,19 +271,19 @@ class Group(click.Group):
         click.Command.format_options(self, ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands with their whole first sentence."""
+        """List the commands with their complete first sentence."""
         with formatter.section("Commands"):
             write_rows(((name, first_sentence(self.get_command(ctx, name)))
                         for name in self.list_commands(ctx)), formatter)
 
     def command_names(self, ctx: click.Context) -> list[str]:
-        """List what may have been meant by a name that is none."""
+        """List the names to suggest for an unknown name."""
         return self.list_commands(ctx)
 
     def resolve_command(
             self, ctx: click.Context, args: list[str],
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Refuse an unknown command with the one that was meant."""
+        """Raise an error for an unknown command, with a suggestion."""
         name = args[0]
         if not name.startswith("-") and not ctx.resilient_parsing \
                 and self.get_command(ctx, name) is None:
@@ -296,20 +296,20 @@ class Group(click.Group):
 
 
 def meant(name: str, known: Sequence[str]) -> str:
-    """Name the command that was meant, or all where they are few, to end a message."""
+    """Return the end of a message that suggests a known name, or lists all if they are few."""
     said = suggestion(name, known) if len(known) <= _MOST_NAMES else did_you_mean(name, known)
     return said and f"; {said}"
 
 
 def meant_options(name: str, known: Collection[str]) -> list[str]:
-    """Return the options that were meant: by names in other libraries, otherwise by letters.
+    """Return options similar to a name: by names in other libraries, otherwise by spelling.
 
     Args:
-        name: as it was found.
-        known: names of options, with `-` inside and no dashes before.
+        name: the unknown option.
+        known: names of options without leading dashes and with `-` inside.
 
     Returns:
-        known names, some with a value behind: `device cpu`.
+        known names, some followed by a value: `device cpu`.
     """
     plain = name.lower().lstrip("-").replace("_", "-")
     return [plain] if plain in known else [
@@ -336,7 +336,7 @@ def write_help_text(text: str | None, examples: Iterable[str],
 
 
 def wrapped_example(example: str, width: int) -> str:
-    """Wrap a command line as a shell reads it, an option beside its value."""
+    """Wrap a command line with backslashes; an option and its value stay on one line."""
     whole = re.sub(r"( --?[\w-]+) (?=[^-|>])", "\\1\xa0", example)
     lines = textwrap.wrap(whole, width - 2, initial_indent="  ", subsequent_indent="      ",
                           break_long_words=False, break_on_hyphens=False)
@@ -345,12 +345,12 @@ def wrapped_example(example: str, width: int) -> str:
 
 def write_rows(rows: Iterable[tuple[str, str]], formatter: click.HelpFormatter,
                width: int = 0) -> None:
-    """Write names and what they mean in two columns.
+    """Write names and descriptions in two columns.
 
     Args:
-        rows: pairs of them.
-        formatter: of the help.
-        width: of the first column at least, so that several lists align.
+        rows: pairs of a name and a description.
+        formatter: formatter of the help.
+        width: minimum width of the first column, to align several lists.
     """
     formatter.write_dl([(name.ljust(width), text.translate(_UNBREAKABLE)) for name, text in rows])
 
@@ -369,12 +369,12 @@ def _show_all(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
 
 
 def long_name(option: click.Parameter) -> str:
-    """Return the longest name of an option, without its dashes; that of a key with some."""
+    """Return the longest name of an option without dashes; dashes also replace `_` in keys."""
     return max(option.opts, key=len, default=str(option.name).replace("_", "-")).lstrip("-")
 
 
 def _term(option: click.Option, ctx: click.Context) -> str:
-    """Spell an option's flags and its values."""
+    """Return an option's flags and its values."""
     if isinstance(option, KeyOption):
         value = "BOOL" if option.is_flag else option.metavar or _metavar(option, ctx)
         return f"--set {option.name}={value}"
@@ -409,7 +409,7 @@ def _remark(option: click.Option, ctx: click.Context) -> str:
 
 
 def topics() -> dict[str, str]:
-    """Return the titles of the topics of `bmtools help`, in the order in which they are needed."""
+    """Return the titles of the topics of `bmtools help`, in reading order."""
     lines = {name: topic_text(name).partition("\n")[0] for name in _TOPICS}
     return {name: line.partition(": ")[2] for name, line in lines.items()}
 

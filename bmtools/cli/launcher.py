@@ -1,8 +1,8 @@
-"""Launcher: one command in several processes of this machine that looks like one process.
+"""Launcher: runs one command in several processes of this machine as if it were one process.
 
-It prints one line for an error and returns one exit code; signals reach all processes, and none
-outlives the others. torchrun would end an error with its own traceback, kill a process that takes
-30 seconds to save its state, and return 1 for a run that was stopped and can be resumed.
+It prints one line for an error and returns one exit code. Signals reach all processes, and no
+process outlives the others. torchrun would end an error with its own traceback. It would kill a
+process that takes 30 seconds to save its state, and return 1 for a stopped run that can be resumed.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from bmtools.io.system import (
 )
 
 _POLL_SECONDS = 0.05
-_GRACE_SECONDS = 0.5  # in which the main process prints an error that all have
-_SECONDS_TO_EXIT = 60.0  # of the others, after the main process
+_GRACE_SECONDS = 0.5  # for the main process to print an error that all processes have
+_SECONDS_TO_EXIT = 60.0  # for the other processes, after the main process
 _SECONDS_TO_LEAVE = 1.0  # after a second Ctrl-C
 _INTERRUPTED = 130
 
 
 def launch(display: Display | None, processes: int) -> None:
-    """Run this command in several processes and exit, unless it is one of them already.
+    """Run this command in several processes and exit, unless this is already one of them.
 
     Raises:
-        click.exceptions.Exit: with the exit code of all of them.
+        click.exceptions.Exit: with the common exit code.
     """
     if processes > 1 and not is_launched():
         if display is not None:
-            display.close()  # the main process has its own, in lines
+            display.close()  # the main process shows the status, as lines
         raise click.exceptions.Exit(run_processes(processes, sys.argv[1:]))
 
     def exit_with_launcher() -> None:
-        """Exit once the launcher is gone, even if it was killed: it holds the end of stdin."""
+        """Exit when stdin ends, which shows that the launcher has ended or was killed."""
         while os.read(0, 1):
             pass
         os._exit(1)
@@ -63,15 +63,15 @@ def run_processes(processes: int, arguments: Sequence[str],
                   program: Sequence[str] = (sys.executable, "-m", "bmtools")) -> int:
     """Run a program in several processes at once and return one exit code for all of them.
 
-    The main process writes to this one's stderr. Of another one the last line is shown where it is
-    the first to fail.
+    The main process writes to this process's stderr. If another process is the first to fail, its
+    last line is shown.
 
     Args:
-        processes: how many.
-        arguments: of each.
-        program: the command line before the arguments.
+        processes: number of processes.
+        arguments: arguments of each process.
+        program: command line before the arguments.
     """
-    sent: list[tuple[int, float]] = []  # signals, each with its time
+    sent: list[tuple[int, float]] = []  # signals with the times at which they were sent
 
     def forward(number: int) -> None:
         sent.append((number, time.monotonic()))
@@ -80,7 +80,7 @@ def run_processes(processes: int, arguments: Sequence[str],
 
     with ExitStack() as stack:
         logs = [stack.enter_context(TemporaryFile()) for _ in range(processes)]
-        # A session of its own for each, so that Ctrl-C arrives once, from here.
+        # Each process gets a separate session, so that Ctrl-C reaches it once, from here.
         workers = [Popen([*program, *arguments], stdin=PIPE, stderr=log if rank else None,
                          start_new_session=True, env={**environment, "RANK": str(rank),
                                                       "LOCAL_RANK": str(rank)})
@@ -99,7 +99,7 @@ def run_processes(processes: int, arguments: Sequence[str],
 
 
 def _environment(processes: int) -> dict[str, str]:
-    """Return the variables that torchrun would set, but for the ranks."""
+    """Return the variables that torchrun would set, except for the ranks."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -109,10 +109,10 @@ def _environment(processes: int) -> dict[str, str]:
 
 
 def _wait(workers: Sequence[Popen[bytes]], sent: Sequence[tuple[int, float]]) -> int | None:
-    """Wait until all have ended, one has failed, or a second Ctrl-C came.
+    """Wait until all processes have ended, one has failed, or a second Ctrl-C arrived.
 
     Returns:
-        the number of the process that failed first, the main one where it failed with it.
+        the number of the process that failed first; the main process if it failed together with it.
     """
     main, failed = workers[0], None
     until = float("inf")
@@ -124,7 +124,7 @@ def _wait(workers: Sequence[Popen[bytes]], sent: Sequence[tuple[int, float]]) ->
             return None
         if until == float("inf"):
             if main.poll() in (0, STOPPED):
-                # The results are written; the others have only to exit.
+                # The results are written; the other processes only have to exit.
                 until = time.monotonic() + _SECONDS_TO_EXIT
             elif (failed := _failed(workers)) is not None:
                 until = time.monotonic() + _GRACE_SECONDS
@@ -132,12 +132,12 @@ def _wait(workers: Sequence[Popen[bytes]], sent: Sequence[tuple[int, float]]) ->
         return None
     if failed is None:
         return _failed(workers)
-    # What the main process has printed too is an error of all, unless this one was killed.
+    # An error that the main process also prints is common to all, unless a process was killed.
     return 0 if workers[failed].returncode > 0 and (main.poll() or 0) > 0 else failed
 
 
 def _failed(workers: Sequence[Popen[bytes]]) -> int | None:
-    """Return the number of a process that ended with an error, one that was killed if there is."""
+    """Return the number of a process that ended with an error, preferring a killed process."""
     codes = {rank: worker.poll() or 0 for rank, worker in enumerate(workers)}
     return min((rank for rank, code in codes.items() if code not in (0, STOPPED)),
                key=lambda rank: codes[rank] > 0, default=None)
@@ -150,7 +150,7 @@ def _report(failed: int, code: int, logs: Sequence[BinaryIO], sent: Sequence[tup
         if -code in [number for number, _ in sent]:
             return 128 - code
         name = signal.Signals(-code).name
-        hint = ", perhaps for lack of memory" if name == "SIGKILL" else ""
+        hint = ", perhaps because memory ran out" if name == "SIGKILL" else ""
         print(f"bmtools: process {failed + 1} of {len(logs)} was ended by {name}{hint}",
               file=sys.stderr, flush=True)
         return 1

@@ -75,15 +75,15 @@ COMMANDS = {
 TRACEBACK = "--traceback"
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 _SECONDS_FOR_OTHERS = 1.0
-# Titles of the list of commands, each before its first one.
+# Titles in the list of commands, by the first command below them.
 _STAGES = {"import": "Text", "build-vocab": "Vocabulary", "recipe": "Models",
            "score-tasks": "Scores", "doctor": "Help"}
-_MOST_NAMES = 10  # that a message lists
+_MOST_NAMES = 10  # to list in a message
 _GROUPS = ("import", "export", "recipe", "finetune")
 
 
 def stages() -> dict[str, list[tuple[str, str]]]:
-    """Return names and sentences of the commands by the title of their stage."""
+    """Return names and descriptions of the commands by the title of their stage."""
     found: dict[str, list[tuple[str, str]]] = {}
     title = ""
     for name, sentence in COMMANDS.items():
@@ -107,7 +107,7 @@ class LazyGroup(Group):
         return command
 
     def command_names(self, ctx: click.Context) -> list[str]:
-        """List the commands and their own: `import`, `import pubmed` ..."""
+        """List the commands and subcommands: `import`, `import pubmed` ..."""
         groups = {name: self.get_command(ctx, name) for name in _GROUPS}
         return [*COMMANDS, *(f"{name} {one}" for name, group in groups.items()
                              if isinstance(group, click.Group)
@@ -125,20 +125,20 @@ class LazyGroup(Group):
         "bmtools build-vocab notes.jsonl --size 8000 --allow-fewer -o words"))
 @click.version_option(__version__, message="bmtools %(version)s")
 @click.option(TRACEBACK, is_flag=True, expose_value=False,
-              help="Show where an error arose.")
+              help="Show the traceback of an error.")
 def bmtools() -> None:
     """Build biomedical language models from composable commands.
 
-    Records travel as JSON Lines through stdin and stdout, models as directories.
-    Every option can also come from BMTOOLS_<COMMAND>_<OPTION> or --config FILE.toml.
+    Commands exchange records as JSON Lines on stdin and stdout, and models as directories.
+    Options can also be set by BMTOOLS_<COMMAND>_<OPTION> or --config FILE.toml.
     """
 
 
 def run() -> None:
-    """Run the command line as a program of its own, which starts and ends fast.
+    """Run the command line as a program that starts and ends fast.
 
-    Collecting garbage while a library is imported finds none and takes a fifth of the time. At the
-    end the system takes all memory back at once, object by object it takes as long.
+    Garbage collection during imports finds nothing and takes a fifth of their time. At the end, the
+    operating system frees all memory at once, which is faster than freeing each object.
     """
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, 20, 50)
     code: int | str | None = 1
@@ -157,7 +157,7 @@ def run() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 wrong data, 2 wrong usage, 128 + signal if ended.
 
-    3 means that a score is beyond its bound. 75 means that a run was stopped by a signal or its
+    3 means that a score is outside its limit. 75 means that a run was stopped by a signal or its
     budget, saved its state and can be resumed.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
@@ -169,7 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 bmtools.main(args=arguments, prog_name="bmtools")
             _check_encoding(arguments)
             # click's own `main` exits with 1 when a pipe closes.
-            with bmtools.make_context("bmtools", [*arguments]) as context:  # which empties them
+            with bmtools.make_context("bmtools", [*arguments]) as context:  # empties the list
                 bmtools.invoke(context)
         sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as no_arguments:
@@ -190,14 +190,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _check_encoding(arguments: Sequence[str]) -> None:
-    """Refuse words that are not UTF-8, such as old names of files.
+    """Raise an error for arguments that are not UTF-8, such as old file names.
 
-    Results and manifests name inputs in UTF-8, and the libraries of weights and tokenizers open no
-    other names.
+    Results and manifests contain names of inputs in UTF-8, and the libraries for weights and
+    tokenizers cannot open other names.
     """
     for word in arguments:
         if fault := not_utf8_name(word):
-            raise click.UsageError(f"{fault}; rename the file, or name a link to it (ln -s)")
+            raise click.UsageError(f"{fault}; rename the file, or make a link to it (ln -s)")
 
 
 def message_and_code(error: BaseException) -> tuple[str, int]:
@@ -217,13 +217,13 @@ def message_and_code(error: BaseException) -> tuple[str, int]:
     if isinstance(error, BmtoolsError):
         return str(error), 3 if isinstance(error, GateError) else 1
     if SUPERVISED in os.environ:
-        time.sleep(_SECONDS_FOR_OTHERS)  # its launcher ends it if another process failed first
+        time.sleep(_SECONDS_FOR_OTHERS)  # the launcher ends this one if another failed first
     kind = type(error).__name__
     return f"unexpected {kind}: {error}; {TRACEBACK} shows where, please report it", 1
 
 
 def _usage_message(error: click.UsageError) -> str:
-    """Return click's message; an unknown option is answered with the one that was meant."""
+    """Return click's message, with a suggestion for an unknown option."""
     if (message := message_by_origin(error)) is not None:
         return message
     if not isinstance(error, click.NoSuchOption) or error.ctx is None:

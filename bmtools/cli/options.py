@@ -56,7 +56,7 @@ _CONVERSIONS, _STEP = "bmtools_conversions", "bmtools.step"
 
 
 class Decorator(Protocol):
-    """What adds options to a command's function, and returns it."""
+    """Decorator that adds options to a command's function and returns the function."""
 
     def __call__(self, function: Function, /) -> Function: ...
 
@@ -72,7 +72,7 @@ input_file = InputRecords()
 
 
 class Command(DocumentedCommand):
-    """A command that also takes its options from `--config FILE.toml`, and checks its outputs."""
+    """A command that also reads options from `--config FILE.toml`, and checks its outputs."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -80,22 +80,22 @@ class Command(DocumentedCommand):
             self.params.append(set_option())
         if writes_output(self):
             self.params.append(click.Option([f"--{OVERWRITE}"], is_flag=True,
-                                            help="Replace output that exists."))
+                                            help="Replace existing output."))
         if any(param.name == "files" or getattr(param.type, "is_records", False)
                for param in self.params):
             self.params.append(click.Option(
                 ["--max-record-megabytes"], type=click.IntRange(min=1), default=MEGABYTES,
                 show_default=True, expose_value=False, callback=_limit_records,
-                help="Refuse input with a larger record, which could exhaust memory."))
+                help="Reject input with a larger record, which could exhaust memory."))
         self.params.append(click.Option(
             ["--config"], type=InputFile(Path, allow_dash=False), is_eager=True,
             expose_value=False, callback=read_config,
-            help="Take options from this TOML file; the command line wins."))
+            help="Read options from this TOML file; the command line overrides it."))
         self.params.append(click.Option(
-            [TRACEBACK], is_flag=True, expose_value=False, help="Show where an error arose."))
+            [TRACEBACK], is_flag=True, expose_value=False, help="Show the traceback of an error."))
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command's function as the work of its step."""
+        """Run the command's function inside its step."""
         step: CommandStep = ctx.meta[_STEP]
         names = {long_name(param).replace("-", "_") for param in self.params if param.opts}
         assert self.callback is not None
@@ -115,7 +115,7 @@ class Command(DocumentedCommand):
                 return ctx.invoke(self.callback, **values)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Name variables of the environment by flags, whatever the parameter of the function."""
+        """Name environment variables after flags, not after the function's parameters."""
         for option in self.params:
             if isinstance(option, click.Option) and option.allow_from_autoenv:
                 name = long_name(option).replace("-", "_").upper()
@@ -131,7 +131,7 @@ def _limit_records(ctx: click.Context, _param: click.Parameter, megabytes: int) 
 
 
 def together(*options: Decorator) -> Decorator:
-    """Make one decorator of several, which stand from top to bottom."""
+    """Combine decorators, written from top to bottom, into one."""
     def add(function: Function) -> Function:
         for option in reversed(options):
             function = option(function)
@@ -142,24 +142,24 @@ def together(*options: Decorator) -> Decorator:
 
 def add_options(options: Sequence[Decorator], convert: Convert,
                 function: Function) -> Function:
-    """Add options to a command's function, and a conversion of their values.
+    """Add options to a command's function, and a function that converts their values.
 
-    The command calls all conversions before it calls the function: of decorators from top to
-    bottom, and of nested options before those around them.
+    The command calls all conversions before its function: conversions of decorators from top to
+    bottom, and conversions of nested options before the conversion that contains them.
 
     Args:
         options: decorators that add options, in the order of help.
-        convert: gets the step and all values of the command by name, and changes the values in
-            place; its ValueError is wrong usage.
-        function: a command's.
+        convert: changes the dictionary of all values by name in place; it also gets the step. Its
+            ValueError becomes a usage error.
+        function: function of a command.
     """
     function.__dict__.setdefault(_CONVERSIONS, []).insert(0, convert)
-    return together(*options)(function)  # whose own conversions come first
+    return together(*options)(function)  # its own conversions run first
 
 
 @contextmanager
 def usage_errors(ctx: click.Context | None = None) -> Iterator[None]:
-    """Turn a wrong setting into wrong usage."""
+    """Turn errors of wrong settings into usage errors."""
     try:
         yield
     except ValueError as error:
@@ -179,15 +179,15 @@ def _open_rejects(step: CommandStep, values: Values) -> None:
 takes_files = click.argument("files", nargs=-1, metavar="[FILES]...", type=input_file)
 takes_sets = click.argument("files", nargs=-1, metavar="[FILES]...", type=InputRecords(
     lambda path: path.is_dir() or archive_of(str(path))))
-"""Add FILES, which may be folders and zip archives, too."""
+"""Add FILES, which may also be folders and zip archives."""
 allows_empty = click.option(
     "--allow-empty", is_flag=True,
-    help="Accept input without a single record, and write none; otherwise it is an error.")
+    help="Accept input without records and write no records; by default this is an error.")
 """Add `--allow-empty`, for commands that write records."""
 
 
 def writes_records(what: str = "") -> Decorator:
-    """Add `-o/--output FILE`, stdout by default; `what` is written there."""
+    """Add `-o/--output FILE`, stdout by default; `what` names the content."""
     return click.option("-o", "--output", type=OutputFile(), default=STDOUT, show_default="stdout",
                         metavar="FILE", help=f"Write {what and f'{what} '}here; .gz and .zst "
                                              "compress.")
@@ -195,16 +195,16 @@ def writes_records(what: str = "") -> Decorator:
 
 takes_abbreviations = click.option(
     "--abbreviations", type=InputFile(Path, allow_dash=False),
-    metavar="FILE", help="More abbreviations that end no sentence, one a line: vit. or, where "
-                         "something always follows, dott. ...")
+    metavar="FILE", help="More abbreviations that do not end a sentence, one per line: vit.; "
+                         "or, if more text always follows: dott. ...")
 """Add `--abbreviations`, for commands that split sentences."""
 takes_masked_terms = click.option(
     "--terms", type=InputFile(Path, allow_dash=False), metavar="FILE",
-    help="Terms for --masking terms, one a line.")
+    help="Terms for --masking terms, one per line.")
 takes_rejects = partial(add_options, [click.option(
     "--rejects", type=OutputFile(), metavar="FILE",
-    help="Collect bad records here, with their reason, and go on.")], _open_rejects)
-"""Add `--rejects`; passes `reject`, which raises where the option is absent."""
+    help="Write bad records here, with the reason, and continue.")], _open_rejects)
+"""Add `--rejects`; passes `reject`, which raises an error if the option is not given."""
 
 
 def _open_records(step: CommandStep, values: Values) -> None:
@@ -217,17 +217,17 @@ reads_records = partial(add_options, [takes_files, takes_rejects], _open_records
 
 
 def passes_records(what: str = "") -> Decorator:
-    """Add FILES, `--rejects`, `--allow-empty` and `--output`; `what` is written there."""
+    """Add FILES, `--rejects`, `--allow-empty` and `--output`; `what` names the content."""
     return together(reads_records, allows_empty, writes_records(what))
 
 
 def writes_file(flag: str, help: str) -> Decorator:
-    """Add an option that names a further file to write."""
+    """Add an option for another file to write."""
     return click.option(flag, type=OutputFile(), metavar="FILE", help=help)
 
 
 def writes_plot(content: str) -> Decorator:
-    """Add `--plot FILE`; matplotlib must be there before any work is done."""
+    """Add `--plot FILE`; raise an error before any work if matplotlib is missing."""
     return click.option("--plot", type=OutputFile(Path), metavar="FILE", callback=_check_plot,
                         help=f"Draw {content} to this .png, .svg or .pdf, or .html with "
                              "tables.")
@@ -245,24 +245,24 @@ def _check_plot(ctx: click.Context, _param: click.Parameter, plot: Path | None) 
 
 writes_directory = click.option("-o", "--output", required=True, type=OutputDirectory(),
                                 metavar="DIR", help="Directory to write.")
-"""Add `-o/--output DIR`; a function with the parameter `overwrite` gets that, too."""
+"""Add `-o/--output DIR`; a function with a parameter `overwrite` also gets that value."""
 
 
 def named_paths(flag: str, values: Sequence[str], expected: str,
                 find_name: Callable[[str], str] = str,
                 is_there: Callable[[str], bool] = lambda path: Path(path).exists(),
                 ) -> dict[str, str]:
-    """Parse NAME=PATH; a path that is there as a whole has a name of its own.
+    """Parse NAME=PATH; a path without a name gets one from `find_name`.
 
     Args:
-        flag: in messages.
-        values: of the option.
-        expected: what a path should lead to, in messages.
-        find_name: returns the name of a path that is given alone.
-        is_there: tells whether there is such a path.
+        flag: name of the option in messages.
+        values: values of the option.
+        expected: description of a valid path, in messages.
+        find_name: returns the name for a path without a name.
+        is_there: returns whether a path exists.
 
     Raises:
-        UsageError: there is no such path, or a name twice.
+        UsageError: a path does not exist, or a name occurs twice.
     """
     paths: dict[str, str] = {}
     for given in values:
@@ -273,15 +273,15 @@ def named_paths(flag: str, values: Sequence[str], expected: str,
             raise click.UsageError(f"{flag}: found {given!r}, expected {expected}, or NAME=PATH "
                                    "of one")
         if name in paths:
-            raise click.UsageError(f"{flag}: found the name {name!r} twice; give them names of "
-                                   "their own, NAME=PATH")
+            raise click.UsageError(f"{flag}: found the name {name!r} twice; give different "
+                                   "names, NAME=PATH")
         paths[name] = path
     return paths
 
 
 @contextmanager
 def _collector(path: str) -> Iterator[Reject]:
-    """Write bad records to a file, and count them on stderr at the end."""
+    """Write bad records to a file, and report their number on stderr at the end."""
     count = 0
     failure: Exception | None = None
     with open_output(path) as stream:
@@ -295,7 +295,7 @@ def _collector(path: str) -> Iterator[Reject]:
         try:
             yield collect
         except (BmtoolsError, click.exceptions.Exit) as error:
-            failure = error  # raised below: what was rejected may explain it
+            failure = error  # raised below, after the count of bad records, which may explain it
     click.echo(f"bmtools: {count_of(count, 'bad records')} in {path}", err=True)
     if failure is not None:
         raise failure

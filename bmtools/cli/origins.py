@@ -1,4 +1,4 @@
-"""Options' values from the environment and from `--config` files, and their names there."""
+"""Values of options from environment variables and `--config` files, and their names there."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _READABLE = (
     (r"(.+) is not one of (.+)", r"found \1, expected one of \2"),
     (r"(.+) is not in the range (.+)", r"found \1, expected a number in the range \2"),
 )
-_NEAR_VARIABLE = 0.9  # so that other programs may have variables that begin with BMTOOLS_
+_NEAR_VARIABLE = 0.9  # other programs may use variables that begin with BMTOOLS_
 
 
 def check_variables(ctx: click.Context) -> None:
-    """Refuse misspelt variables of a command, which would be ignored."""
+    """Raise an error for misspelt variables of a command, which would be ignored."""
     if ctx.auto_envvar_prefix is None or ctx.parent is None or ctx.resilient_parsing:
         return
     options = {long_name(one).replace("-", "_"): str(one.envvar) for one in ctx.command.params
@@ -58,10 +58,10 @@ def _meant(name: str, known: Iterable[str], expected: str) -> str:
 
 
 def read_config(ctx: click.Context, _param: click.Parameter, path: Path | None) -> None:
-    """Take defaults from a TOML file: its top-level keys, and the tables of the command.
+    """Read defaults from a TOML file: its top-level keys and the tables of the command.
 
-    A command of a group takes the keys of `[finetune]`, then those of `[ner]` and of
-    `[finetune.ner]`; later ones win.
+    For a subcommand, keys of `[finetune]` are read first, then keys of `[ner]` and of
+    `[finetune.ner]`; later values override earlier ones.
     """
     if path is None:
         return
@@ -108,10 +108,10 @@ def read_config(ctx: click.Context, _param: click.Parameter, path: Path | None) 
 
 
 def _option_value(option: click.Option, key: str, value: object) -> object:
-    """Convert a value of a TOML file for an option; None leaves the option out.
+    """Convert a value of a TOML file for an option; None means that the option is not given.
 
     Raises:
-        ValueError: the value has another type than the option.
+        ValueError: the value has a different type than the option.
     """
     from bmtools.recipes.toml import TEXT, convert_value
 
@@ -130,7 +130,7 @@ def _option_value(option: click.Option, key: str, value: object) -> object:
 
 def _tables(content: JsonObject, header: tuple[str, ...] = ()) -> Iterator[
         tuple[tuple[str, ...], JsonObject]]:
-    """Yield the path and the keys of each table; the file's own keys come first."""
+    """Yield the path and the keys of each table, the top-level keys first."""
     yield header, {key: value for key, value in content.items() if not isinstance(value, dict)}
     for key, value in content.items():
         if isinstance(value, dict):
@@ -138,7 +138,7 @@ def _tables(content: JsonObject, header: tuple[str, ...] = ()) -> Iterator[
 
 
 def _lines(text: str) -> dict[tuple[str, ...], int]:
-    """Return the numbers of the lines of headers and keys by their path in a TOML file."""
+    """Return the line numbers of table headers and keys, by their path in a TOML file."""
     import tomllib
 
     lines: dict[tuple[str, ...], int] = {}
@@ -157,17 +157,17 @@ def _lines(text: str) -> dict[tuple[str, ...], int]:
 
 
 def _command_names(ctx: click.Context) -> list[str]:
-    """List what a table can be named by: `import`, `import text`, `text` ..."""
+    """List the names that a table may have: `import`, `import text`, `text` ..."""
     root = ctx.find_root()
     names = root.command.command_names(root) if isinstance(root.command, Group) else []
     return [*names, *(name.partition(" ")[2] for name in names if " " in name)]
 
 
 def message_by_origin(error: click.UsageError) -> str | None:
-    """Say what is wrong with a value from the environment or a file, by the name that it has there.
+    """Describe a wrong value from the environment or a file, using the name that it has there.
 
     Returns:
-        None for what the command line itself says.
+        None for a value from the command line.
     """
     ctx = error.ctx
     if ctx is None:
@@ -186,7 +186,7 @@ def message_by_origin(error: click.UsageError) -> str | None:
 
 
 def _origin(ctx: click.Context, option: click.Option) -> str:
-    """Name the variable or the key that an option's value comes from; empty for other origins."""
+    """Return the variable or key that an option's value comes from; empty for other origins."""
     source = ctx.get_parameter_source(option.name or "")
     if source is ParameterSource.ENVIRONMENT:
         return str(option.envvar)

@@ -1,6 +1,6 @@
-"""Outputs of a command: checked against each other and the inputs, and kept to it until it ends.
+"""Outputs of a command: compared with each other and the inputs, and locked until it ends.
 
-All of it happens before the command does anything.
+All of this happens before the command starts its work.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from bmtools.io.unfinished import BESIDE, real_path, reserved
 
 OVERWRITE = "overwrite"
 UNNAMED = "stdin"
-"""Flag of stdin where a command without files may read it."""
+"""Flag of stdin for commands without files that may read it."""
 _DATA = ("--output", "--rejects")
-"""Options of files without which a command's work would be in vain."""
+"""Options of outputs without which a command's work is useless."""
 
 
 def writes_output(command: click.Command) -> bool:
@@ -37,22 +37,22 @@ def writes_output(command: click.Command) -> bool:
 
 
 def check_outputs(paths: Sequence[DeclaredPath], may_exist: bool, context: click.Context) -> None:
-    """Check all outputs of a command, and keep them to it until it ends.
+    """Check all outputs of a command, and lock them until the command ends.
 
     Args:
         paths: inputs and outputs of the command.
-        may_exist: whether outputs that exist may be replaced or continued.
-        context: of the command; it releases the outputs.
+        may_exist: whether existing outputs may be replaced or continued.
+        context: context of the command; it releases the outputs at its end.
 
     Raises:
         UsageError: two outputs, or an input and an output, are the same.
-        BmtoolsError: one exists, is written by another process, or cannot be written.
+        BmtoolsError: an output exists, is written by another process, or cannot be written.
     """
     outputs = [path for path in paths if path.kind.is_output]
     if any(output.kind.is_directory or output.flag not in _DATA for output in outputs):
         keep_going_without_stdout()
     if os.environ.get(SUPERVISED) == "1" or not is_main_process():
-        return  # the launcher, or the first process, does the rest for all
+        return  # the launcher or the first process checks for all
     _refuse_collisions([path for path in paths if not path.kind.is_output], outputs)
     written = [output for output in outputs if output.kind.is_directory or output.is_file]
     for output in written:
@@ -63,8 +63,8 @@ def check_outputs(paths: Sequence[DeclaredPath], may_exist: bool, context: click
                                f"{setting(OVERWRITE)} to replace it")
     for output in written:
         if output.kind.is_directory and (fault := not_utf8_name(output.target)):
-            raise BmtoolsError(f"{output.name}: {fault}; libraries write no weights and tokenizers "
-                               "there, so write elsewhere")
+            raise BmtoolsError(f"{output.name}: {fault}; libraries cannot write weights and "
+                               "tokenizers there, so write elsewhere")
         try:
             context.with_resource(reserved(output.target, output.folder))
         except OSError as error:
@@ -73,11 +73,11 @@ def check_outputs(paths: Sequence[DeclaredPath], may_exist: bool, context: click
 
 @dataclass(frozen=True)
 class DeclaredPath:
-    """File or directory that a parameter names, as an input or as an output.
+    """File or directory that a parameter names, as an input or an output.
 
     Args:
         flag: the option, or FILES.
-        name: as it was given.
+        name: the name as given.
         kind: type of the parameter.
         parameter: name of the parameter of the command's function.
     """
@@ -89,21 +89,21 @@ class DeclaredPath:
 
     @property
     def target(self) -> Path:
-        """The path of an output, symbolic links followed."""
+        """The path of an output after following symbolic links."""
         return real_path(self.name)
 
     @property
     def folder(self) -> Path:
-        """The directory that holds the unfinished files of an output."""
+        """The directory of an output's unfinished files."""
         return place_of(self.target) if self.kind.is_directory else self.target.parent
 
     def state(self) -> tuple[int, int] | None:
-        """Return a value that changes when the file is written; None if there is no file."""
+        """Return a value that changes when the file is written; None if it does not exist."""
         return file_version(self.target)
 
     @property
     def is_open(self) -> bool:
-        """Whether it names a file that is open, such as stdin."""
+        """Whether it names an open file, such as stdin."""
         return self._descriptor is not None
 
     @property
@@ -113,7 +113,7 @@ class DeclaredPath:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What all names of one file have in common; a device takes any number of writers."""
+        """A value shared by all names of a file; not by devices, which several may write."""
         number = self._descriptor
         try:
             found = os.stat(self.name if number is None else number)  # noqa: PTH116
@@ -124,7 +124,7 @@ class DeclaredPath:
         return found.st_dev, found.st_ino
 
     def removed(self) -> list[Path]:
-        """List the directories that writing this one removes."""
+        """List the directories that writing this directory removes."""
         names = [Path(self.name), *(beside(Path(self.name), ending) for ending in BESIDE)]
         return [real_path(name) for name in names] if self.kind.is_directory else []
 
@@ -150,7 +150,7 @@ def declared_paths(context: click.Context) -> Iterator[DeclaredPath]:
 
 
 def _refuse_collisions(inputs: Sequence[DeclaredPath], outputs: Sequence[DeclaredPath]) -> None:
-    """Refuse outputs that are another output, or an input, or would remove one.
+    """Raise an error for an output that is another output or an input, or would remove one.
 
     Raises:
         UsageError: names the options.
@@ -158,11 +158,11 @@ def _refuse_collisions(inputs: Sequence[DeclaredPath], outputs: Sequence[Declare
     found = {path.identity: path for path in inputs}
     for output in outputs:
         other = found.setdefault(output.identity, output)
-        # A directory is read whole before one of its name replaces it: a model may replace itself.
+        # A directory is read completely before its replacement, so a model may replace itself.
         if other is not output and (other.kind.is_output or not output.kind.is_directory):
             names = "" if other.name == output.name else f", {other.name} and {output.name}"
-            raise click.UsageError(f"{other.flag} and {output.flag} are the same{names}; name "
-                                   "another for one of them")
+            raise click.UsageError(f"{other.flag} and {output.flag} are the same{names}; give "
+                                   "another name for one of them")
     for output in outputs:
         removed = [directory for directory in output.removed() if directory.exists()
                    or len(outputs) > 1]
@@ -172,4 +172,4 @@ def _refuse_collisions(inputs: Sequence[DeclaredPath], outputs: Sequence[Declare
                     path.is_relative_to(directory) for directory in removed) \
                     and (path != removed[0] or other.kind.is_output):
                 raise click.UsageError(f"{other.flag}: found {other.name}, which writing "
-                                       f"{output.name} would remove; name another")
+                                       f"{output.name} would remove; give another name")

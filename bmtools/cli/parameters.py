@@ -1,7 +1,7 @@
 """Types of parameters that name files and directories, as inputs or as outputs.
 
-The frame of a command reads only these types: to keep outputs apart from inputs, to hash inputs
-for records, and for completion. A parameter whose value is opened as a file has one of them.
+The command's frame reads only these types, to keep outputs apart from inputs, to hash inputs for
+records, and for completion. Every parameter whose value is opened as a file has one of them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class NamedPath(click.Path):
         is_output: whether it is written.
         is_directory: whether it is a directory to write.
         is_records: whether it is a file of records, whose size is limited.
-        is_streamed: whether a file at a URL is read as a stream rather than copied first.
+        is_streamed: whether a file at a URL is read as a stream instead of being copied first.
         is_hashed: whether step records contain its hash.
     """
 
@@ -35,7 +35,7 @@ class NamedPath(click.Path):
 
     def __call__(self, value: Any, param: click.Parameter | None = None,
                  ctx: click.Context | None = None) -> Any:
-        """Convert a value, of which a URL becomes a local path unless it is read as a stream."""
+        """Convert a value; a URL becomes a local path unless it is read as a stream."""
         name, url = split_name(str(value))
         if not is_url(url) or (ctx and ctx.resilient_parsing):
             return super().__call__(value, param, ctx)
@@ -49,7 +49,7 @@ class NamedPath(click.Path):
 
     def convert(self, value: str | os.PathLike[str], param: click.Parameter | None,
                 ctx: click.Context | None) -> str | bytes | os.PathLike[str]:
-        """Convert a name; a link that leads to no file is named as such."""
+        """Convert a name; for a broken link, raise an error that names its target."""
         path = Path(value)
         if self.exists and path.is_symlink() and not os.path.exists(path):  # noqa: PTH110, loops
             self.fail(f"{str(value)!r} is a symbolic link to {str(path.readlink())!r}, which leads "
@@ -57,14 +57,14 @@ class NamedPath(click.Path):
         return super().convert(value, param, ctx)
 
     def paths(self, value: object) -> Iterator[str]:
-        """Yield the paths in a converted value of one parameter; none if it names no file."""
+        """Yield the paths in a converted value of one parameter, if it names files."""
         yield str(value)
 
     def check(self, value: object) -> None:
-        """Look at the files of a value, once all usage is right and before anything heavy loads.
+        """Check the files of a value, after all usage errors and before anything heavy loads.
 
         Raises:
-            BmtoolsError: the files are not what the command needs.
+            BmtoolsError: the files are not suitable for the command.
         """
 
 
@@ -72,7 +72,7 @@ class InputFile(NamedPath):
     """A file to read, or `-` for stdin.
 
     Args:
-        path_type: type that the command gets.
+        path_type: type of the value that the command gets.
         allow_dash: whether `-` is stdin.
     """
 
@@ -81,10 +81,10 @@ class InputFile(NamedPath):
 
 
 class InputRecords(InputFile):
-    """Records to read, or `-` for stdin; another directory is answered by its contents.
+    """Records to read, or `-` for stdin; the error for a directory describes its content.
 
     Args:
-        accepts: tells whether a path leads to files in another way, such as a directory of them.
+        accepts: returns whether another kind of path is valid, such as a directory of files.
     """
 
     is_records = True
@@ -110,7 +110,7 @@ class InputPath(NamedPath):
     """A file or a directory to read.
 
     Args:
-        path_type: type that the command gets.
+        path_type: type of the value that the command gets.
         exists: whether it must exist.
         allow_dash: whether `-` is stdin.
     """
@@ -124,9 +124,9 @@ class InputDirectory(NamedPath):
     """A directory to read.
 
     Args:
-        check: raises a `BmtoolsError` if the directory is not what the command needs.
-        is_hashed: whether its hash tells what was read; not that of a directory that is also
-            written, or is only searched.
+        check: raises a `BmtoolsError` if the directory is not suitable for the command.
+        is_hashed: whether its hash identifies the content read; False for a directory that is also
+            written, or only searched.
     """
 
     def __init__(self, check: Callable[[Path], object] = lambda path: None,
@@ -135,7 +135,7 @@ class InputDirectory(NamedPath):
         self._check, self.is_hashed = check, is_hashed
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Make sure that there is a directory; `check` looks at its files later."""
+        """Check that the directory exists; `check` examines its files later."""
         from bmtools.models.checkpoint_files import check_directory
 
         try:
@@ -158,11 +158,11 @@ class WorkDirectory(NamedPath):
 
 
 class NameOrFile(NamedPath):
-    """One of some names, or a file.
+    """One of several names, or a file.
 
     Args:
         is_name: returns whether a value is such a name.
-        offered: lists names for completion.
+        offered: lists the names for completion.
     """
 
     def __init__(self, is_name: Callable[[str], bool],
@@ -181,12 +181,12 @@ class NameOrFile(NamedPath):
 
 
 class NamedInput(NamedPath):
-    """A file or directory to read, which may have a name in front: NAME=PATH.
+    """A file or directory to read, optionally with a name: NAME=PATH.
 
-    The command gets the text as it was given and splits it by `split_name`.
+    The command gets the text unchanged and splits it with `split_name`.
 
     Args:
-        kind: checks the path; without it the command does.
+        kind: checks the path; without it the command checks the path.
     """
 
     def __init__(self, kind: InputFile | None = None) -> None:
@@ -194,7 +194,7 @@ class NamedInput(NamedPath):
         self._kind, self.is_records = kind, kind is not None and kind.is_records
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Check the path; the name stays in front."""
+        """Check the path and return the text with the name."""
         if self._kind is not None:
             self._kind.convert(split_name(str(value))[1], param, ctx)
         return str(value)
@@ -207,7 +207,7 @@ class OutputFile(NamedPath):
     """The name of a file to write, or `-`.
 
     Args:
-        path_type: type that the command gets.
+        path_type: type of the value that the command gets.
     """
 
     is_output = True

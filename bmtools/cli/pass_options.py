@@ -1,4 +1,4 @@
-"""Options of passes over records: workers, shards, and the resuming of a killed run."""
+"""Options of passes over records: workers, parts of the input, and resuming a killed run."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from bmtools.records import JsonMapping
 
 
 class ShardParam(click.ParamType):
-    """A part and how many there are, such as 2/8."""
+    """The number of a part and the number of parts, such as 2/8."""
 
     name = "shard"
 
     def convert(self, value: Any, param: click.Parameter | None,
                 ctx: click.Context | None) -> Shard:
-        """Read it."""
+        """Parse the value."""
         try:
             return value if isinstance(value, Shard) else Shard.parse(value)
         except ValueError as error:
@@ -39,17 +39,17 @@ class ShardParam(click.ParamType):
 
 
 takes_resume = click.option("--resume", is_flag=True,
-                            help="Go on with an unfinished run, if there is one.")
+                            help="Continue an unfinished run, if there is one.")
 
 
 def takes_part(verb: str) -> Decorator:
     """Add `--part I/N`.
 
     Args:
-        verb: of what is done with a part: Translate.
+        verb: verb for processing a part, such as Translate.
     """
     return click.option("--part", type=ShardParam(), metavar="I/N",
-                        help=f"{verb} this part of the files alone, of N contiguous ones: 2/8.")
+                        help=f"{verb} only this part of the files, of N contiguous parts: 2/8.")
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,11 @@ class Passes:
     """Passes over the input of a command.
 
     Args:
-        workers: do the work.
-        part: the part of the input; None for all.
-        resume: whether an unfinished run goes on.
+        workers: processes that do the work.
+        part: the part of the input; None for all of it.
+        resume: whether to continue an unfinished run.
         overwrite: whether output may be replaced.
-        step: the command.
+        step: the running command.
     """
 
     workers: Workers
@@ -72,11 +72,11 @@ class Passes:
 
     @contextmanager
     def opened(self, output: str, settings: JsonMapping) -> Iterator[PassRun]:
-        """Open the run of a command; one that is finished already ends the command here.
+        """Open the run of a command; if it is already finished, end the command here.
 
         Args:
             output: file, or `-` for stdout.
-            settings: by name, all that the output depends on beside the input.
+            settings: all settings that the output depends on, except for the input, by name.
         """
         end_if_finished(self.step, output, self.resume, self.overwrite)
         with opened_pass(output if is_regular(output) else None,
@@ -85,20 +85,20 @@ class Passes:
             yield run
 
     def of_files(self, files: Sequence[InputFile]) -> Iterator[InputFile]:
-        """Yield the files of the part, if there is one."""
+        """Yield the files of the part, or all files."""
         return iter(self.part.files(files) if self.part else files)
 
 
 def end_if_finished(step: CommandStep, output: str, resume: bool, overwrite: bool) -> None:
-    """End a command whose run, which is to be resumed, has written its file.
+    """End a command with `--resume` if its run has already written the file.
 
     Raises:
         UsageError: the output is a stream, which cannot be resumed.
     """
     if resume and not is_regular(output):
-        raise click.UsageError("--resume: found no file to go on with, expected --output FILE")
+        raise click.UsageError("--resume: found no file to continue, expected --output FILE")
     if resume and not overwrite and Path(output).exists() and not run_directory(output).exists():
-        finish(step, f"{output} is there already, and stays as it is")
+        finish(step, f"{output} exists already and is left unchanged")
         step.context.exit()
 
 
@@ -113,7 +113,7 @@ def _make_passes(step: CommandStep, values: Values) -> None:
 
 
 def require_files(workers: Workers, names: Iterable[str]) -> None:
-    """Refuse what other machines could not read."""
+    """Raise an error for inputs that other machines cannot read."""
     for name in names if workers.ray else ():
         if name == STDIN or not Path(name).is_file():
             raise ValueError(f"--ray: found {name!r}, expected files that the nodes can read")
@@ -124,11 +124,11 @@ def _check_workers(_step: CommandStep, values: Values) -> None:
 
 
 takes_workers = partial(add_options, [takes_settings(Workers, "workers")], _check_workers)
-"""Add `--workers` and `--ray`, for commands that count over all their input; passes `workers`."""
+"""Add `--workers` and `--ray`, for commands that count over all input; passes `workers`."""
 takes_passes = partial(add_options, [
     takes_settings(Workers, "workers"), takes_part("Work on"), takes_resume],
     _make_passes)
 """Add `--workers`, `--ray`, `--part` and `--resume` below FILES; passes `passes`.
 
-`records` become those of the part.
+`records` then contain only the part.
 """

@@ -1,4 +1,4 @@
-"""Progress on stderr: a live block on a terminal, a plain line every few seconds elsewhere."""
+"""Progress on stderr: a live block on a terminal, otherwise a line every few seconds."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 _LINE_SECONDS = 10.0
 _BLOCK_SECONDS = 0.125
-# Commands that are done sooner show no block.
+# Commands that end sooner show no block.
 _DELAY_SECONDS = 0.3
 _MAX_WIDTH = 100
-# Figures that count from the start; of the first one the rate is shown.
+# Values that are totals since the start; the rate of the first one is shown.
 _RATED = ("tokens", "sentences")
 
 
@@ -37,11 +37,11 @@ class StatusView:
     """Latest status of a command, as a line and as a block.
 
     Args:
-        command: its name.
+        command: name of the command.
 
     Attributes:
-        began: when, on the monotonic clock.
-        has_status: whether any status came yet.
+        began: start time on the monotonic clock.
+        has_status: whether any status has arrived.
     """
 
     def __init__(self, command: str) -> None:
@@ -51,15 +51,15 @@ class StatusView:
         self._begun: dict[str, tuple[float, Status]] = {}
 
     def update(self, status: Status) -> None:
-        """Take note of a status; called for each item of a stream."""
+        """Store a status; called for each item of a stream."""
         if not status.done or status.activity not in self._begun:
             self._begun[status.activity] = time.monotonic(), replace(status)
-        # Figures stay while something without figures is done.
+        # Values of the last status remain visible during activities without values.
         self._figures = status.figures or self._figures
         self._status, self.has_status = status, True
 
     def line(self) -> str:
-        """Describe the status: how much is done, the latest figures, a rate and the time left."""
+        """Describe the status: the work done, the latest values, a rate and the time left."""
         status, now = self._status, time.monotonic()
         began, first = self._begun.get(status.activity, (now, status))
         seconds, done = max(now - began, 1e-9), (status.done or 0) - (first.done or 0)
@@ -80,7 +80,7 @@ class StatusView:
         return f"{status.activity}: {', '.join(parts) or format_duration(now - self.began)}"
 
     def block(self) -> RenderableType:
-        """Draw the status: its line, and a bar where the total is known."""
+        """Draw the status: its line, and a bar if the total is known."""
         from rich.console import Group
         from rich.constrain import Constrain
         from rich.progress_bar import ProgressBar
@@ -105,12 +105,12 @@ def _per_second(rate: float) -> str:
 
 
 class Display:
-    """Thread that shows a command's status on stderr until a `with` block ends, or `close`.
+    """Thread that shows a command's status on stderr until `close` or the end of a `with` block.
 
-    On a terminal, `sys.stderr` prints above the block while it is there.
+    On a terminal, `sys.stderr` prints above the block while it is shown.
 
     Args:
-        command: its name.
+        command: name of the command.
 
     Attributes:
         view: status of the command.
@@ -149,12 +149,12 @@ class Display:
             with self._lock:
                 if self._live is not None:
                     self._live.refresh()
-                # One that waits for the command before it in a pipe leaves the terminal to that.
+                # A command that waits for its predecessor in a pipe leaves the terminal to it.
                 elif (self.view.has_status or not _reads_pipe()) and self._has_terminal():
                     self._draw()
 
     def _has_terminal(self) -> bool:
-        """Take the terminal, unless another command of a pipe has its block there."""
+        """Lock the terminal, unless another command of the pipe shows its block there."""
         if self._terminal < 0:
             try:
                 self._terminal = os.open(os.ttyname(self._stderr.fileno()),
@@ -172,14 +172,14 @@ class Display:
         from rich.live import Live
 
         console = Console(file=self._stderr, force_terminal=True, highlight=False)
-        with signals_deferred():  # a handler that prints would erase a block that is half drawn
+        with signals_deferred():  # a handler that prints would erase a half-drawn block
             self._live = Live(console=console, auto_refresh=False, transient=True,
                               redirect_stdout=False, get_renderable=self.view.block)
             self._live.start(refresh=True)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Erase the block for a while."""
+        """Erase the block during a `with` block."""
         with self._lock:
             was_there = self._live is not None
             try:
@@ -190,7 +190,7 @@ class Display:
                 yield
             finally:
                 if was_there and not self._ended.is_set():
-                    self._draw()  # a Live that starts again erases the lines above it
+                    self._draw()  # restarting the old Live would erase the lines above it
 
     def close(self) -> None:
         """End the thread and erase the block."""
@@ -198,12 +198,12 @@ class Display:
         self._thread.join()
         with self.paused(), suppress(OSError):
             if self._terminal >= 0:
-                os.close(self._terminal)  # which unlocks it
+                os.close(self._terminal)  # releases the lock
                 self._terminal = -1
 
 
 def _reads_pipe() -> bool:
-    """Tell whether stdin is a pipe."""
+    """Return whether stdin is a pipe."""
     try:
         return S_ISFIFO(os.fstat(0).st_mode)
     except OSError:  # closed

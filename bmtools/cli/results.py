@@ -1,4 +1,4 @@
-"""Results on stdout, as tables on a terminal and JSON Lines elsewhere, and a closing sentence."""
+"""Results on stdout, as tables on a terminal and otherwise as JSON Lines; the closing line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from bmtools.values import format_duration, heading
 
 Line = JsonMapping
 _AS_TABLE = "bmtools.as_table"
-# Lines with one of these keys are reports of a run that goes on.
+# Lines with one of these keys are reports of a run in progress.
 _ROWS = {"split", "step", "epoch", "best_epoch"}
 
 
@@ -34,12 +34,12 @@ def _remember(ctx: click.Context, _param: click.Parameter, as_table: bool | None
 
 prints_results: Decorator = click.option(
     "--table/--json", "as_table", default=None, expose_value=False, callback=_remember,
-    help="Print tables, or JSON Lines; without either, tables on a terminal.")
-"""Add `--table/--json` to a command that reports; it prints by `print_results`."""
+    help="Print tables or JSON Lines; default: tables on a terminal.")
+"""Add `--table/--json` to a command that reports results with `print_results`."""
 
 
 def reports(what: str, plot: str = "") -> Decorator:
-    """Add `--table/--json` and `--output`, and `--plot` if there is something to draw."""
+    """Add `--table/--json`, `--output` and, if there is something to draw, `--plot`."""
     return together(prints_results, *([writes_plot(plot)] if plot else []), writes_records(what))
 
 
@@ -49,7 +49,7 @@ def as_tables(step: CommandStep) -> None:
 
 
 def shows_tables(step: CommandStep, output: str = STDOUT) -> bool:
-    """Return whether results go to stdout as tables rather than JSON Lines."""
+    """Return whether results go to stdout as tables instead of JSON Lines."""
     as_table = step.context.meta.get(_AS_TABLE)
     if as_table is None:
         return output == STDOUT and sys.stdout.isatty()
@@ -58,13 +58,13 @@ def shows_tables(step: CommandStep, output: str = STDOUT) -> bool:
 
 def print_results(step: CommandStep, lines: Iterable[Line], output: str = STDOUT,
                   print_tables: Callable[[Sequence[Line]], object] = print_lines) -> list[Line]:
-    """Print the lines that a command reports, as tables or as JSON Lines, and return them.
+    """Print the result lines of a command, as tables or JSON Lines, and return them.
 
     Args:
-        step: the command.
-        lines: each is written as soon as it comes, if not in a table.
-        output: file that gets JSON Lines in any case; stdout for `-`.
-        print_tables: prints all lines at once for people.
+        step: the running command.
+        lines: result lines; JSON Lines are written one by one as they arrive.
+        output: file that always gets JSON Lines; stdout for `-`.
+        print_tables: prints all lines together for people.
     """
     kept: list[Line] = []
 
@@ -87,17 +87,17 @@ def print_results(step: CommandStep, lines: Iterable[Line], output: str = STDOUT
 
 
 def report_printer(step: CommandStep) -> Callable[[Line], None]:
-    """Return a function that prints a line that a command reports while it works."""
+    """Return a function that prints a report line while the command works."""
     return partial(_print_report if shows_tables(step) else _write_line, step)
 
 
 def finish(step: CommandStep, what: str, leads_on: bool = True) -> None:
-    """Print the sentence that ends a command: what it did, how long it took, what comes next.
+    """Print a command's closing line: its result, its duration and the next command.
 
     Args:
-        step: the command.
-        what: what was written, and the figure that matters.
-        leads_on: whether the next command of the declaration can follow.
+        step: the running command.
+        what: the output and its most important value.
+        leads_on: whether to suggest the declared next command.
     """
     if step.display is not None:
         hint = _next_command(step.context) if leads_on else ""
@@ -105,7 +105,7 @@ def finish(step: CommandStep, what: str, leads_on: bool = True) -> None:
 
 
 def _next_command(context: click.Context) -> str:
-    """Name the command to type next; none without the files and directories that it reads."""
+    """Return the command to suggest next; empty if an input of it is not a file or directory."""
     text = getattr(context.command, "next_command", "")
     paths = {name: str(context.params[name] or STDOUT) for name in re.findall(r"{(\w+)}", text)}
     if not text or any(path == STDOUT or Path(path).is_char_device() for path in paths.values()):
@@ -124,10 +124,10 @@ def _write_line(step: CommandStep, line: Line) -> None:
 
 
 def _print_report(step: CommandStep, line: Line) -> None:
-    """Print a line on a terminal: as the names and values that fit it, or as a table."""
+    """Print a line on a terminal: as the names and values that fit, or as a table."""
     with step.paused():
         if "stopped" in line or not _ROWS & line.keys():
-            # Rows above have shown the last report; of an evaluation the scores are left.
+            # Earlier rows have shown the last report; of the evaluation only scores are printed.
             print_lines([{**line, "evaluate": line.get("evaluate", {}).get("evaluate", []),
                           "last": []} if "checkpoint" in line else line])
         else:
@@ -138,11 +138,11 @@ def _print_report(step: CommandStep, line: Line) -> None:
 
 
 def records_written(records: int, counts: Mapping[str, int], output: str) -> str:
-    """Say how many records were written where, and what was counted."""
+    """Return the number of records written, their output and other counts, as text."""
     totals = [f"{name}: {count:,}" for name, count in counts.items() if count]
     return "; ".join([count_of(records, "records") + to_output(output), *totals])
 
 
 def to_output(output: str) -> str:
-    """Return " to FILE" for a file, and nothing for stdout."""
+    """Return " to FILE" for a file, and an empty string for stdout."""
     return "" if output == STDOUT else f" to {output}"

@@ -36,7 +36,7 @@ takes_groups = click.option(
 
 
 def fails_under(scores: str) -> Decorator:
-    """Add a gate for scores of which 1 is the best."""
+    """Add a gate for scores whose best value is 1."""
     return click.option(
         "--fail-under", type=float, metavar="X", callback=_check_share,
         help=f"Exit with 3 if {scores} is below X; the best score is 1.")
@@ -52,12 +52,12 @@ def _check_share(_ctx: click.Context, _param: click.Parameter, bound: float | No
 def scores_checkpoints(kind: type, item: str) -> Decorator:
     """Add the options of a measure: its checkpoints, settings, statistics and outputs.
 
-    The function gets `models`, `output`, and what the room's public function takes: `progress`
-    and, as plain keywords, the fields of the settings.
+    The function gets `models`, `output` and the arguments of the room's public function: `progress`
+    and the fields of the settings as separate keywords.
 
     Args:
         kind: dataclass of the measure's own settings.
-        item: what is scored.
+        item: noun for the scored items.
     """
     kinds = (StatisticsConfig, InferenceConfig, kind)
 
@@ -69,8 +69,8 @@ def scores_checkpoints(kind: type, item: str) -> Decorator:
     return partial(add_options, [
         takes_models,
         click.option("--baseline", type=InputFile(allow_dash=False), metavar="FILE",
-                     help="Also score the token frequencies of these records, as a model without "
-                          "context would."),
+                     help="Also score these records' token frequencies, as a model that ignores "
+                          "the context."),
         takes_groups,
         writes_file("--details", f"Write a line for each {item} and checkpoint here."),
         reports("the scores"),
@@ -78,16 +78,16 @@ def scores_checkpoints(kind: type, item: str) -> Decorator:
 
 
 def scoring_closing(lines: Sequence[Line], metric: str, unit: str, lowest: bool = True) -> str:
-    """Close a `score-*` command: the best checkpoint's score, with its interval.
+    """Return the closing line of a `score-*` command: the best checkpoint's score and interval.
 
     Args:
-        lines: those of checkpoints have the metric.
-        metric: key that checkpoints are ranked by.
-        unit: key of what was counted.
-        lowest: whether lower is better.
+        lines: result lines; lines of checkpoints contain the metric.
+        metric: key by which checkpoints are ranked.
+        unit: key of the number of scored items.
+        lowest: whether lower values are better.
     """
     scored = [line for line in lines if line.get(metric) is not None and "model" in line]
-    # Models that count other units than each other, or tokens of other vocabularies, do not rank.
+    # Checkpoints scored on different units, or on tokens of different vocabularies, are not ranked.
     keys = ("data", "vocabulary") if metric in ("pppl", "perplexity") else ("data",)
     if len({tuple(map(line.get, keys)) for line in scored}) != 1:
         return f"scored {count_of(len(scored or lines), 'checkpoints')}"

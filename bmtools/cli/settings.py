@@ -1,4 +1,4 @@
-"""Options made from settings: names, types, defaults and help have one home."""
+"""Options made from settings, so that names, types, defaults and help are defined once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bmtools.settings import Settings
 _PATHS = {"model": InputDirectory(), "tokenizer": InputDirectory(),
           "memory": InputFile(Path, allow_dash=False),
           "glossary": InputFile(Path, allow_dash=False)}
-"""Types of settings that name files and are not paths to read."""
+"""Types of settings that name files or directories and whose type is not `Path`."""
 _KEYS = """
     schedule warmup_ratio warmup_steps decay_ratio min_lr_ratio optimizer weight_decay
     adam_beta1 adam_beta2 adam_epsilon max_grad_norm dropout tf32 compile
@@ -42,7 +42,7 @@ _KEYS = """
     single_token_words context_characters neighbours projection
 """
 KEYS = frozenset(_KEYS.split())
-"""Settings that papers and rare cases need: no option names them, `--set KEY=VALUE` gives them."""
+"""Settings for papers and rare cases, which have no option; use `--set KEY=VALUE`."""
 
 
 def takes_settings(kind: type[Settings], parameter: str, without: Sequence[str] = (),
@@ -52,8 +52,8 @@ def takes_settings(kind: type[Settings], parameter: str, without: Sequence[str] 
     Args:
         kind: the settings.
         parameter: the function's parameter that receives the instance.
-        without: fields that mean nothing to this command and keep their defaults.
-        defaults: values that this command prefers to the fields' own.
+        without: fields that this command does not use; they keep their defaults.
+        defaults: values that replace the fields' defaults in this command.
     """
     def convert(_step: CommandStep, values: Values) -> None:
         values[parameter] = kind(**{field.name: values.pop(field.name)
@@ -64,7 +64,7 @@ def takes_settings(kind: type[Settings], parameter: str, without: Sequence[str] 
 
 
 def takes_values(*kinds: type[Settings], without: Sequence[str] = ()) -> Decorator:
-    """Add an option for each field of settings; the function gets plain values.
+    """Add an option for each field of settings; the function gets separate values.
 
     Args:
         kinds: the settings.
@@ -75,13 +75,13 @@ def takes_values(*kinds: type[Settings], without: Sequence[str] = ()) -> Decorat
 
 def with_options(function: Function, kind: type[Settings], without: Sequence[str] = (),
                  **defaults: object) -> Function:
-    """Add an option for each field of settings; the function gets plain values.
+    """Add an option for each field of settings; the function gets separate values.
 
     Args:
-        function: what click calls.
+        function: function that click calls.
         kind: the settings.
         without: fields that get no option.
-        defaults: values that this command prefers to the fields' own.
+        defaults: values that replace the fields' defaults in this command.
     """
     types = typing.get_type_hints(kind)
     for field in reversed(fields(kind)):

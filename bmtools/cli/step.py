@@ -1,4 +1,4 @@
-"""Step of the command line: the phases of every command, in order."""
+"""The step of a command line: the phases of every command, in order."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from bmtools.status import Status, watching_status
 
 
 class CommandStep(Step):
-    """A command that is running: check, open, work, close, record.
+    """A running command: check, open, work, close, record.
 
     Args:
-        context: of the command.
+        context: context of the command.
 
     Attributes:
         display: shows the status on stderr; None in processes other than the main one.
@@ -43,11 +43,11 @@ class CommandStep(Step):
         self.paths: list[DeclaredPath] = []
 
     def check(self, may_exist: bool) -> None:
-        """Check inputs and outputs before anything heavy loads, and reserve the outputs.
+        """Check inputs and outputs before anything heavy loads, and lock the outputs.
 
         Raises:
             UsageError: two outputs, or an input and an output, are the same.
-            BmtoolsError: an input is not what the command needs, or an output exists.
+            BmtoolsError: an input is not suitable for the command, or an output exists.
         """
         self.paths = list(declared_paths(self.context))
         check_outputs(self.paths, may_exist, self.context)
@@ -78,14 +78,14 @@ class CommandStep(Step):
             self.display.view.update(status)
 
     def _staged(self) -> list[Path]:
-        """List the outputs that this process uploads; those of a launcher are its own."""
+        """List the outputs that this process uploads; a launcher's processes upload none."""
         is_own = os.environ.get(SUPERVISED) != "1" and is_main_process()
         return [Path(path.name) for path in self.paths
                 if is_own and path.kind.is_output and is_url(with_urls(path.name))]
 
     @contextmanager
     def uploaded(self) -> Iterator[None]:
-        """Upload the outputs that have URLs, once the block has ended well or was stopped."""
+        """Upload the outputs that have URLs, once the block has succeeded or was stopped."""
         stopped = None
         try:
             yield
@@ -98,7 +98,7 @@ class CommandStep(Step):
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
-        """Record how the outputs were made, once the block has ended well."""
+        """Record how the outputs were made, once the block has succeeded."""
         if os.environ.get(SWITCH) == "0" or not is_main_process():
             yield
             return
@@ -126,31 +126,31 @@ class CommandStep(Step):
         try:
             sys.stdout.flush()
         except (BmtoolsError, OSError, ValueError):
-            return  # the main program meets the error again and reports it
+            return  # the main program gets the same error again and reports it
         written = [path for path, state in before.items() if path.state() != state]
         try:
             record_outputs(self, [path for path in self.paths if not path.kind.is_output], written,
                            stdout, redirected)
         except (BmtoolsError, OSError) as error:
-            warnings.warn(BmtoolsWarning(f"no record of how the output was made ({error}); "
-                                         f"{SWITCH}=0 asks for none"), stacklevel=2)
+            warnings.warn(BmtoolsWarning(f"no record of how the output was made ({error}); set "
+                                         f"{SWITCH}=0 to write no records"), stacklevel=2)
 
     def sources(self, files: Sequence[str]) -> tuple[str, ...]:
-        """Return the names of inputs to read, by default stdin; on a terminal with a note."""
+        """Return the names of inputs to read, by default stdin; print a note on a terminal."""
         if not files:
             self._announce_terminal()
         return tuple(map(self.source, files or (STDIN,)))
 
     def _announce_terminal(self) -> None:
         if sys.stdin.isatty():
-            self.hide_status()  # it would appear in the text that is typed
+            self.hide_status()  # it would appear between the lines that the user types
             say("reading from the terminal; end with Ctrl-D")
 
     def hide_status(self) -> None:
-        """Show no status for the rest of the command: others use the terminal."""
+        """Stop showing the status, because other output uses the terminal."""
         if self.display is not None:
             self.display.close()
 
     def paused(self) -> AbstractContextManager[None]:
-        """Take the live block off the terminal while stdout writes there."""
+        """Remove the live block from the terminal while stdout is written there."""
         return self.display.paused() if self.display and sys.stdout.isatty() else nullcontext()

@@ -35,16 +35,16 @@ from bmtools.io.step import Step
 from bmtools.records import JsonObject
 
 SWITCH = "BMTOOLS_PROVENANCE"
-"""Environment variable that turns the records of files and pipes off, by 0."""
+"""Environment variable that turns off the records of files and pipes if it is 0."""
 
 
 @dataclass(frozen=True)
 class Redirected:
-    """Regular file to which the shell has redirected stdout.
+    """Regular file to which the shell redirected stdout.
 
     Args:
-        path: of it.
-        size: its bytes before the command.
+        path: path of the file.
+        size: size in bytes before the command started.
     """
 
     path: Path
@@ -52,33 +52,33 @@ class Redirected:
 
     @classmethod
     def find(cls) -> Redirected | None:
-        """Find it; a file of messages as well is a log, which no record describes."""
+        """Find the file; return None if stderr also goes there, because a log gets no record."""
         try:
             found, path = os.fstat(1), Path("/proc/self/fd/1").readlink()
             if not S_ISREG(found.st_mode) or os.path.samestat(found, os.fstat(2)) \
                     or not os.path.samestat(found, path.stat()):
                 return None
             if not found.st_size:
-                record_of(path).unlink(missing_ok=True)  # it is of what the shell has emptied
+                record_of(path).unlink(missing_ok=True)  # the shell emptied the file
             return cls(path, found.st_size)
         except OSError:
             return None
 
     def forget(self) -> None:
-        """Remove the record of the file, which the command has left incomplete."""
+        """Remove the record of the file, which the command left incomplete."""
         record_of(self.path).unlink(missing_ok=True)
 
 
 def record_outputs(step: Step, inputs: Sequence[DeclaredPath], written: Sequence[DeclaredPath],
                    stdout: StdoutDigest, redirected: Redirected | None) -> None:
-    """Write the records of a command's files, and leave the record of its pipe.
+    """Write the records of a command's files, and store the record of its pipe.
 
     Args:
-        step: the command, which has ended well.
+        step: the command, which has succeeded.
         inputs: files and directories that it may have read.
         written: outputs that it has written.
         stdout: digest of its stdout.
-        redirected: file that its stdout is redirected to.
+        redirected: file to which its stdout is redirected.
 
     Raises:
         OSError: a record cannot be written.
@@ -102,7 +102,7 @@ def record_outputs(step: Step, inputs: Sequence[DeclaredPath], written: Sequence
 
 
 def _write_redirected(redirected: Redirected, size: int, record: JsonObject) -> None:
-    """Write the record of the file behind stdout, unless others have written to it as well."""
+    """Write the record of the file behind stdout, unless other programs also wrote to it."""
     path = redirected.path
     if redirected.size:
         record = add_step(path, redirected.size, record)
@@ -116,8 +116,8 @@ def _inputs(step: Step, paths: Sequence[DeclaredPath], written: Sequence[Path],
             ) -> tuple[dict[str, str], dict[str, str]]:
     """Return the hashes of files by name, and the hashes of models and directories by role.
 
-    A file that this process did not read to its end is read again. A folder into which the command
-    has written is a different one now; of such a folder, the other outputs count.
+    A file that this process did not read completely is read again. A folder that the command has
+    written to has changed; for such a folder, its other outputs are hashed instead.
     """
     inputs: dict[str, str] = {}
     parents: dict[str, str] = {}

@@ -1,7 +1,7 @@
 """Standard streams and signals of the command line.
 
-A reader of stdout that goes away ends a command quietly, unless stdout only reports on what the
-command writes elsewhere. One of stderr changes nothing.
+If the reader of stdout goes away, the command ends quietly, unless stdout only reports on output
+that is written elsewhere. If the reader of stderr goes away, nothing changes.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def say(message: str) -> None:
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """End the block by `Ended` after Ctrl-C, SIGTERM and SIGHUP, unless the caller handles them.
+    """Raise `Ended` in the block after Ctrl-C, SIGTERM or SIGHUP, unless the caller handles them.
 
-    The handler only sets the flag of `io.system.interruption`. An error that a library makes of a
-    signal, such as the failed import that Ctrl-C leaves inside of one, becomes that signal again.
+    The handler only sets the flag of `io.system.interruption`. If a library turns a signal into an
+    error, for example a failed import after Ctrl-C, the error becomes that signal again.
     """
     numbers = [number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
                if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)]
@@ -57,7 +57,7 @@ def ended_by_signals() -> Iterator[None]:
 
 @contextmanager
 def warnings_as_lines() -> Iterator[None]:
-    """Show our own warnings on stderr like other messages, those of the main process, each once."""
+    """Show each bmtools warning once on stderr, like other messages, in the main process only."""
     shown: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **kept: Any) -> None:
@@ -75,12 +75,12 @@ def warnings_as_lines() -> Iterator[None]:
 
 
 def guard_standard_streams() -> None:
-    """Make the process's own stdout and stderr name what fails, and stderr never fail."""
+    """Make stdout and stderr name their failures, and ignore failures of stderr."""
     for number in (_STDIN, _STDOUT, _STDERR):
         try:
             os.fstat(number)
         except OSError:
-            # For reading only: what is written fails, instead of reaching the next file opened.
+            # Opened for reading only: writing fails, instead of reaching the next file opened.
             os.open(os.devnull, os.O_RDONLY)
     if sys.stdin is None:
         sys.stdin = os.fdopen(_STDIN, closefd=False)
@@ -89,12 +89,12 @@ def guard_standard_streams() -> None:
 
 
 def keep_going_without_stdout() -> None:
-    """Have a reader of stdout that goes away change nothing; for commands that write elsewhere."""
+    """Ignore a reader of stdout that goes away; for commands whose output is elsewhere."""
     _forgiven.add(_STDOUT)
 
 
 def reader_has_left() -> bool:
-    """Tell whether stdout is a pipe without a reader."""
+    """Return whether stdout is a pipe without a reader."""
     try:
         poll = select.poll()
         poll.register(sys.stdout.fileno(), 0)
@@ -104,7 +104,7 @@ def reader_has_left() -> bool:
 
 
 def finish_stdout() -> None:
-    """Send what stdout still holds; nowhere if that fails, as Python's own exit would try again."""
+    """Flush stdout; if that fails, discard the rest, so that Python does not retry at exit."""
     try:
         sys.stdout.flush()
     except (BmtoolsError, OSError, ValueError):
@@ -114,11 +114,11 @@ def finish_stdout() -> None:
 
 @dataclass
 class StdoutDigest:
-    """Digest of what goes to stdout.
+    """Digest of the content written to stdout.
 
     Args:
-        sha256: of it.
-        size: its bytes; those that a pipe without a reader has lost are left out.
+        sha256: hash of the content.
+        size: size in bytes, without bytes lost because a pipe had no reader.
     """
 
     sha256: Any = field(default_factory=hashlib.sha256)
@@ -127,7 +127,7 @@ class StdoutDigest:
 
 @contextmanager
 def hash_stdout() -> Iterator[StdoutDigest]:
-    """Take the digest of what goes to this process's own stdout, if that is a file or a pipe."""
+    """Compute the digest of the content written to stdout, if stdout is a file or a pipe."""
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     digest = StdoutDigest()
     if not isinstance(raw, _Standard) or stat.S_ISCHR(os.fstat(_STDOUT).st_mode):
@@ -160,7 +160,7 @@ class _Standard(NamedFile):
 
 
 def _guarded(stream: TextIO | None, number: int) -> TextIO:
-    """Wrap a standard stream, unless another program has put its own in place."""
+    """Wrap a standard stream, unless another program has replaced it."""
     if stream is not None:
         try:
             if not isinstance(stream, io.TextIOWrapper) or stream.fileno() != number:

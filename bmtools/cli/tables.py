@@ -1,4 +1,4 @@
-"""Tables: of given cells, and of the lines that commands report, as people read them."""
+"""Tables of given cells and of result lines, formatted for people."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from bmtools.values import format_cell, format_estimate, heading
 
 Line = JsonMapping
 _UNLIMITED_WIDTH = 10_000
-_HEIGHT = 25  # without one, rich takes a dumb terminal to be 80 wide
+_HEIGHT = 25  # without a height, rich assumes that a dumb terminal has 80 columns
 _PADDING = 2
 _NAME_WIDTH = 30
 _BAR_WIDTH = 20
-# Columns that a narrow table shows first; those that are not here come after, in their order.
+# Columns that a narrow table shows first; other columns follow in their order.
 _PREFERRED = (
     "model", "compared", "metric", "method", "vocabulary", "scope", "recipe", "split", "fold",
     "seed", "step", "epoch", "phase", "masking", "mask_rate", "corruption", "value", "name", "loss",
@@ -29,28 +29,28 @@ _PREFERRED = (
     "test.accuracy", "test_f1", "tokens_per_second", "seconds_left", "bits_per_character",
     "sentences", "maskings", "records", "title", "phases", "entities", "tokens", "unknown", "words",
     "learning_rate", "memory_gib", "steps", "batch_size", "hours")
-# Identities that people look up, but do not compare.
+# Identifiers that people look up but do not compare.
 _LAST = ("signature", "vocabulary", "data", "state")
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None,
                 text_columns: int = 1, whole_columns: int = 1) -> None:
-    """Print a table, as Markdown where stdout is no terminal.
+    """Print a table; as Markdown if stdout is not a terminal.
 
-    Nothing is truncated, and cells wrap only at the width of a terminal.
+    Cells are never truncated, and wrap only at the width of a terminal.
 
     Args:
         header: names of the columns.
         rows: cells.
         title: text above the table.
-        text_columns: number of leading columns that are aligned left; others hold numbers.
-        whole_columns: leading columns whose cells do not wrap, unless they are long.
+        text_columns: number of leading columns aligned left; other columns contain numbers.
+        whole_columns: number of leading columns whose cells do not wrap unless they are long.
     """
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    # Text that is not for a terminal may go into a document.
+    # Text for a pipe or file may be pasted into a document.
     looks: JsonObject = {"box": box.MARKDOWN}
     if sys.stdout.isatty():
         looks = {"box": box.SIMPLE_HEAD, "show_edge": False, "padding": (0, 1, 0, 0)}
@@ -81,10 +81,10 @@ def print_tables(tables: Iterable[Any]) -> None:
 
 
 def print_lines(lines: Sequence[Line]) -> None:
-    """Print reported lines on stdout as tables: a line alone as names and values, others as rows.
+    """Print result lines as tables: a single line as names and values, several as rows.
 
-    Lines that share most of their keys share a table. Its columns are those that fit the terminal,
-    the telling ones first; a line below names the rest.
+    Lines that share most of their keys share a table. It contains the most important columns that
+    fit the terminal; a line below names the other keys.
     """
     for number, group in enumerate(_grouped([row for line in lines for row in _unfolded(line)])):
         if number:
@@ -98,7 +98,7 @@ def print_lines(lines: Sequence[Line]) -> None:
 def flattened(line: Line, prefix: str = "") -> JsonObject:
     """Flatten objects to dotted keys, and join values with their intervals, as text.
 
-    Counts by name, means with deviations and lists stay one value.
+    Counts by name, means with deviations, and lists stay in one cell.
     """
     cells: JsonObject = {}
     bounds = {**line.get("intervals", {}), estimated(line): line.get("interval")}
@@ -109,14 +109,14 @@ def flattened(line: Line, prefix: str = "") -> JsonObject:
         if isinstance(value, Mapping) and value and not _is_one_value(value):
             cells |= flattened(value, f"{name}.")
         elif isinstance(value, list) and value and isinstance(value[0], Mapping):
-            continue  # lists of objects are for programs
+            continue  # lists of objects are for programs only
         elif value not in ({}, []):
             cells[name] = format_estimate(name, value, bounds.get(key))
     return cells
 
 
 def estimated(line: Line) -> str | None:
-    """Return the key whose value the line's `interval` is about: the first number beside it."""
+    """Return the key whose value the line's `interval` describes: the first float of the line."""
     if not line.get("interval"):
         return None
     keys = [key for key, value in line.items()
@@ -126,12 +126,12 @@ def estimated(line: Line) -> str | None:
 
 def fitting_columns(rows: Sequence[Mapping[str, str]], width: int,
                     always: Sequence[str] = ()) -> list[str]:
-    """Choose the columns of a table: as many as fit, in their order, the telling ones first.
+    """Choose the columns that fit a table, the most important ones first; keep their order.
 
     Args:
         rows: cells by key.
-        width: of the terminal.
-        always: columns that come first, wherever they stand in the order.
+        width: width of the terminal.
+        always: columns that are chosen before all others.
     """
     names = list(dict.fromkeys(name for row in rows for name in row))
     order = {name: (name not in always, name in _LAST, _PREFERRED.index(name) if name in _PREFERRED
@@ -148,7 +148,7 @@ def fitting_columns(rows: Sequence[Mapping[str, str]], width: int,
 
 
 def terminal_width(stream: TextIO | None = None) -> int:
-    """Return the width of a stream's terminal (stdout's), or COLUMNS; unlimited elsewhere."""
+    """Return the width of a stream's terminal (default: stdout) or COLUMNS; else unlimited."""
     stream = stream or sys.stdout
     if not stream.isatty():
         return _UNLIMITED_WIDTH
@@ -184,7 +184,7 @@ def _print_names(line: Line) -> None:
 
 
 def draw_bars(values: Sequence[object]) -> list[str]:
-    """Draw a bar for each number, from zero; those of the largest size fill the column."""
+    """Draw a bar for the size of each number; the largest size fills the column."""
     sizes = [abs(value) if isinstance(value, int | float) else 0.0 for value in values]
     mark = "█" if (sys.stdout.encoding or "").lower().startswith("utf") else "#"
     unit = _BAR_WIDTH / (max(sizes, default=0.0) or 1.0)
@@ -192,11 +192,11 @@ def draw_bars(values: Sequence[object]) -> list[str]:
 
 
 def print_renderable(renderable: Any, stream: TextIO) -> None:
-    """Print what rich renders, without escape codes where the stream is no terminal."""
+    """Print rich output, without escape codes if the stream is not a terminal."""
     from rich.console import Console
 
     is_tty = stream.isatty()
-    # Names are text, not markup; a pipe gets no escape codes, whatever the environment says.
+    # Names are text, not markup. A pipe gets no escape codes, whatever the environment says.
     console = Console(file=stream, width=terminal_width(stream), height=_HEIGHT, markup=False,
                       emoji=False, highlight=False, force_terminal=is_tty,
                       color_system="auto" if is_tty else None)
@@ -207,7 +207,7 @@ def print_renderable(renderable: Any, stream: TextIO) -> None:
 
 
 def _unfolded(line: Line) -> Iterator[Line]:
-    """Yield a line, then the scores by the values of keys that it holds, a line each."""
+    """Yield a line without its scores by group, then one line for each group."""
     yield {key: value for key, value in line.items() if key != "by"}
     first = next(iter(line))
     for key, values in line.get("by", {}).items():
@@ -216,7 +216,7 @@ def _unfolded(line: Line) -> Iterator[Line]:
 
 
 def _grouped(lines: Sequence[Line]) -> list[list[Line]]:
-    """Group lines of which each shares its first two keys, and half of all, with the first."""
+    """Group lines that share their first two keys, and half of all keys, with the group's first."""
     groups: list[list[Line]] = []
     for line in lines:
         for group in groups:

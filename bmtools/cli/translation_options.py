@@ -26,7 +26,7 @@ def takes_engine(required: bool) -> Decorator:
         click.option("--target-lang", required=required, metavar="LANG",
                      help="Language of the translations (it)."),
         click.option("--engine", required=required, type=Choice(get_args(Engine)),
-                     help="Engine that translates."),
+                     help="Engine to translate with."),
         takes_values(EngineConfig, without=("engine", "source_lang", "target_lang")))
 
 
@@ -34,10 +34,10 @@ def takes_projection(without: Sequence[str] = ()) -> Decorator:
     """Add the options of projection; the function gets the values of `ProjectionConfig`.
 
     Args:
-        without: settings that keep their defaults, or that another option gives.
+        without: settings that keep their defaults or are set by another option.
     """
     return together(
         click.option("--method", "methods", multiple=True, type=Choice(get_args(Method)),
                      default=ProjectionConfig.methods, show_default=True,
-                     help="Method that looks for annotations in the translation; several vote."),
+                     help="Method to find annotations in the translation; several methods vote."),
         takes_values(ProjectionConfig, without=("methods", *without)))

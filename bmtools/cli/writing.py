@@ -1,4 +1,4 @@
-"""Records on their way out, and the line that ends them if their command fails."""
+"""Output of records, and the line that marks them as incomplete if their command fails."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from bmtools.records import Record, document_of
 from bmtools.status import counted
 
 FEWEST_DOCUMENTS = 8
-"""Documents that `split` needs: with fewer, a tenth rounds to none."""
-_BLOCK_BYTES = select.PIPE_BUF  # a pipe takes them all or none
+"""Minimum number of documents for `split`: with fewer, a tenth rounds to zero."""
+_BLOCK_BYTES = select.PIPE_BUF  # a pipe accepts this number of bytes completely or not at all
 
 
 def write_stream(step: CommandStep, records: Iterable[Mapping[str, object]], output: str,
                   activity: str = "", unit: str = "records") -> int:
-    """Write the records that a command produces, count them on stderr, and return how many.
+    """Write the records that a command produces, count them on stderr, and return their number.
 
     Args:
-        step: the command.
-        records: written as JSON Lines wherever they go.
-        output: file, or stdout for `-`; on a terminal their lines take the place of the status.
-        activity: a few words for the status; empty if their producer sets it.
-        unit: what they are, in the plural.
+        step: the running command.
+        records: records, written as JSON Lines.
+        output: file, or stdout for `-`; on a terminal, the lines replace the status.
+        activity: a few words for the status; empty if the producer sets the status.
+        unit: noun for the records, in the plural.
     """
     count = 0
 
@@ -45,7 +45,7 @@ def write_stream(step: CommandStep, records: Iterable[Mapping[str, object]], out
 
 
 def noting_documents(records: Iterable[Record], documents: set[str]) -> Iterator[Record]:
-    """Pass on records, and note their documents until there are enough for a split."""
+    """Yield records, and collect their documents until there are enough for a split."""
     for record in records:
         if len(documents) < FEWEST_DOCUMENTS:
             documents.add(document_of(record))
@@ -53,17 +53,17 @@ def noting_documents(records: Iterable[Record], documents: set[str]) -> Iterator
 
 
 def open_if_named(path: str | None) -> AbstractContextManager[IO[bytes] | None]:
-    """Open a further file as `open_output` does; None without a name."""
+    """Open a second file as `open_output` does; None if no name is given."""
     return nullcontext() if path is None else open_output(path)
 
 
 def write_lines(step: CommandStep, lines: Iterable[bytes], output: str) -> None:
-    """Write lines of records, any number at a time, and note their licences.
+    """Write lines of records, any number at a time, and collect their licences.
 
-    If that fails after the first line, a pipe or another special file gets a last line that says
-    so, which every reader of records rejects. A file needs none: it appears once it is complete.
-    Until the end a pipe gets blocks that arrive completely or not at all and end within a line, so
-    that a reader also rejects what a kill has cut off.
+    If that fails after the first line, a pipe or another special file gets a last line that reports
+    the failure, and every reader of records rejects it. A file does not need this, because it
+    appears only once it is complete. Until the end a pipe gets blocks that arrive completely or not
+    at all and end inside a line, so that a reader also rejects output that a kill has cut off.
     """
     pending, is_begun = bytearray(), False
     is_read, hides_status = _is_read_meanwhile(output), output == STDOUT and sys.stdout.isatty()
@@ -104,7 +104,7 @@ def _end_incomplete(step: CommandStep, stream: IO[bytes], pending: bytearray,
                     error: BaseException) -> None:
     is_signal = isinstance(error, Ended | KeyboardInterrupt)
     reason = (str(error) or "interrupted") if is_signal else message_and_code(error)[0]
-    # A signal may have come in the middle of a long line.
+    # A signal may have arrived in the middle of a long line.
     line = b"\n" * is_signal + encode_lines([incomplete_line(step.context.command_path, reason)])
     with suppress(OSError):
         stream.write(pending + line)

@@ -1,1 +1,1 @@
-"""Record streams and whole-or-nothing files and directories."""
+"""Record streams, and files and directories that appear only when they are complete."""

@@ -29,19 +29,20 @@ from bmtools.io.unfinished import (
     remove_abandoned,
 )
 
-# Mount points, and directories of a container's image.
-_NOT_AS_A_WHOLE = (errno.EBUSY, errno.EXDEV)
+# Errors of mount points and of directories in a container's image.
+_NOT_EXCHANGEABLE = (errno.EBUSY, errno.EXDEV)
 _ESCAPED = str.maketrans({" ": r"\040", "\t": r"\011", "\n": r"\012", "\\": r"\134"})
 
 
 @contextmanager
 def new_directory(path: Path, overwrite: bool = False) -> Iterator[Path]:
-    """Fill a hidden directory and put it in place when the block ends without an error.
+    """Fill a hidden directory and rename it when the block ends without an error.
 
-    An older directory gives way in two steps; after a kill between them, the next run goes back.
-    Where the path is an existing empty directory, a mount point or the current directory, the
-    files are moved into it, `bmtools.json` last. Files get the permissions of new ones, whatever
-    the libraries that write them give; the directory keeps those of the older one.
+    An older directory is replaced in two steps; after a kill between them, the next run restores
+    it. If the path is an existing empty directory, a mount point or the current directory, the
+    files are moved into it, `bmtools.json` last. Files get the permissions of new files, whatever
+    permissions the libraries that write them set. The directory keeps the permissions of the older
+    one.
 
     Raises:
         BmtoolsError: the target is not empty and `overwrite` is off, or cannot be written.
@@ -67,21 +68,21 @@ def new_directory(path: Path, overwrite: bool = False) -> Iterator[Path]:
 
 
 def cache_directory() -> Path:
-    """Name the directory of files that bmtools makes and uses again."""
+    """Return the directory of files that bmtools creates and reuses."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "bmtools")
 
 
 def cached(name: str, make: Callable[[Path], object]) -> Path:
-    """Return a directory of the user's cache, which is made if it is not there.
+    """Return a directory of the user's cache, creating it if it is missing.
 
-    One process makes it, others that want the same wait for it.
+    One process creates it; other processes that need it wait.
 
     Args:
         name: path in the cache.
-        make: fills a directory, which then appears as a whole.
+        make: fills a directory, which appears in the cache once it is complete.
 
     Raises:
-        WriteError: no room, or no permission to write.
+        WriteError: the disk is full, or the user may not write.
     """
     target = cache_directory() / name
     lock = target.with_name(f".{target.name}.lock")
@@ -98,7 +99,7 @@ def cached(name: str, make: Callable[[Path], object]) -> Path:
 
 
 def refuse_existing(path: Path, overwrite: bool) -> None:
-    """Refuse a target that writing would replace; cheap, so that commands call it first."""
+    """Raise an error if writing would replace the target; fast, so that commands call it first."""
     target = real_path(path)
     if target.exists() and not target.is_dir():
         raise BmtoolsError(f"{path}: found a file, expected a directory to write or a free name")
@@ -108,17 +109,17 @@ def refuse_existing(path: Path, overwrite: bool) -> None:
 
 
 def place_of(target: Path) -> Path:
-    """Return the directory in which a directory is made that will be the target.
+    """Return the directory in which the unfinished directory of a target is created.
 
-    This is the one around it, or the target itself where that cannot be exchanged, or is empty and
-    may have permissions of its own.
+    This is the target's parent. It is the target itself if the target cannot be exchanged, or if it
+    is empty, because it may have special permissions.
     """
     return target if target.is_dir() and (_is_fixed(target) or not content_of(target)) \
         else target.parent
 
 
 def beside(path: Path, ending: str) -> Path:
-    """Name a directory beside an output, such as `model.run`; inside it where it is fixed."""
+    """Return the path of `model.run` next to the output `model`, or inside a fixed directory."""
     if path.is_symlink() or path.name in ("", ".."):
         path = real_path(path)
     name = path.name + ending
@@ -127,7 +128,7 @@ def beside(path: Path, ending: str) -> Path:
 
 
 def discard_run(run: Path) -> None:
-    """Remove the directory of a run that is finished, from its place in one step."""
+    """Remove the directory of a finished run; the name disappears in one step."""
     target = run.with_name(run.name.removesuffix(RUN))
     hidden = hidden_path(target, "partial", run.parent)
     with signals_deferred(), suppress(FileNotFoundError):
@@ -136,12 +137,12 @@ def discard_run(run: Path) -> None:
 
 
 def directory_bytes(directory: Path) -> int:
-    """Add up the sizes of the files in a directory and below."""
+    """Return the total size of all files in a directory and its subdirectories."""
     return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
 
 
 def _is_fixed(target: Path) -> bool:
-    """Tell whether an existing directory cannot be exchanged for another one."""
+    """Return whether an existing directory cannot be replaced by renaming another one."""
     with suppress(FileNotFoundError):
         if Path.cwd().is_relative_to(target):
             return True
@@ -159,11 +160,11 @@ def _set_permissions(partial: Path, target: Path) -> None:
     if target.is_dir():
         keep_owner(target, partial, *partial.rglob("*"))
     if (partial / NAME).is_file():
-        (partial / NAME).touch()  # a file that changes after its record is hashed again
+        (partial / NAME).touch()  # a file newer than its record is hashed again
 
 
 def _put_in_place(partial: Path, target: Path, path: Path) -> None:
-    """Give a finished directory its name; what was there gives way."""
+    """Rename a finished directory to its target, replacing an older directory."""
     finished = partial
     try:
         if partial.parent != target:
@@ -171,7 +172,7 @@ def _put_in_place(partial: Path, target: Path, path: Path) -> None:
                 exchange(partial, target) if target.exists() else partial.rename(target)
                 return
             except OSError as error:
-                if error.errno not in _NOT_AS_A_WHOLE:
+                if error.errno not in _NOT_EXCHANGEABLE:
                     raise
             shutil.move(partial, target)
             finished = target / partial.name
@@ -185,7 +186,7 @@ def _put_in_place(partial: Path, target: Path, path: Path) -> None:
 
 
 def _explained(error: BaseException, partial: Path, path: Path) -> BaseException:
-    """Name the final file in an error of writing; other errors stay as they are."""
+    """Name the final file in a write error; return other errors unchanged."""
     cause = write_error(error)
     if cause is None:
         return error

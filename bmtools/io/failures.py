@@ -1,4 +1,4 @@
-"""Failures of files, which name the file, the reason and the way out."""
+"""Errors of file access, which name the file, the reason and the fix."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _COPY = re.compile(r"[^\s=:'\"]*/bmtools/remote/\w{16}/([a-z0-9]+)/")
 
 
 class WriteError(BmtoolsError):
-    """A file that cannot be written; the message names it, the reason and the way out."""
+    """A file that cannot be written; the message names the file, the reason and the fix."""
 
 
 class NamedFile(io.FileIO):
-    """A file that is named where writing it fails.
+    """A file whose write errors contain its name.
 
     Args:
-        file: path or descriptor.
+        file: path or file descriptor.
         mode: as for `io.FileIO`.
         label: name for messages.
         closefd: whether closing it closes the descriptor.
@@ -47,11 +47,11 @@ class NamedFile(io.FileIO):
 
 
 class NamedStream(io.RawIOBase):
-    """A stream whose faults are named where it is opened and read.
+    """A stream whose errors on opening and reading contain its name.
 
     Args:
-        opener: opens it.
-        naming: makes a context that names the errors of its block.
+        opener: opens the stream.
+        naming: returns a context manager that adds the name to errors of its block.
     """
 
     def __init__(self, opener: Callable[[], BinaryIO],
@@ -61,7 +61,7 @@ class NamedStream(io.RawIOBase):
             self._stream = opener()
 
     def readable(self) -> bool:
-        """Tell that it can be read."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
@@ -72,19 +72,19 @@ class NamedStream(io.RawIOBase):
         return len(content)
 
     def close(self) -> None:
-        """Close it."""
+        """Close the stream."""
         self._stream.close()
         super().close()
 
 
 def cannot_write(path: str | Path, error: OSError) -> WriteError:
-    """Return an error that names what cannot be written, the reason and the way out."""
+    """Return an error that names the file, the reason and the fix."""
     hint = _HINTS.get(error.errno or 0, "")
     return WriteError(f"{path}: cannot be written ({reason(error)}){hint}")
 
 
 def system_fault(error: OSError) -> str:
-    """Name the file that the system does not open, the reason and the way out."""
+    """Describe a system error on opening a file: the file, the reason and the fix."""
     if not isinstance(error.filename, str | bytes) or error.filename2 is not None:
         return str(error)
     path = Path(os.fsdecode(error.filename))
@@ -93,20 +93,20 @@ def system_fault(error: OSError) -> str:
                 "it, or name another file")
     if not isinstance(error, PermissionError):
         return f"{path}: {reason(error)}{_HINTS.get(error.errno or 0, '')}"
-    if not os.path.lexists(path):  # or what leads to it may not be looked at
+    if not os.path.lexists(path):  # or a parent directory may not be read
         return f"{path}: {reason(error)}; ask the owner of {path.parent}, or name another place"
     kind = "directory" if os.path.isdir(path) else "file"  # noqa: PTH112, which may raise
     return f"{path}: found a {kind} that this user may not open; ask its owner, or leave it out"
 
 
 def reason(error: OSError) -> str:
-    """Return the system's words for an error."""
+    """Return the system's message for an error."""
     words = error.strerror or str(error)
     return words[:1].lower() + words[1:]
 
 
 def write_error(error: BaseException) -> OSError | None:
-    """Return the system's error behind one of writing, as libraries of other languages raise it."""
+    """Return the system error that caused a write error; Rust libraries quote its number."""
     if isinstance(error, OSError):
         return error
     found = re.search(r"\(os error (\d+)\)", str(error))
@@ -114,20 +114,20 @@ def write_error(error: BaseException) -> OSError | None:
 
 
 def brief(error: BaseException) -> str:
-    """Return an error of a library on one line, cut short, or its kind if it has no words."""
+    """Return a library's error on one shortened line, or its type if it has no message."""
     return " ".join(str(error).split())[:_MOST_CHARACTERS] or type(error).__name__
 
 
 @contextmanager
 def reading(path: str | Path, fault: str, way_out: str,
             kind: type[BmtoolsError] = CheckpointError) -> Iterator[None]:
-    """Name a path in the errors of a library that reads it.
+    """Add a path to the errors of a library that reads it.
 
-    At damaged files libraries raise anything: KeyError, TypeError, a plain Exception.
+    For damaged files libraries raise any error: KeyError, TypeError, even a plain Exception.
 
     Raises:
-        BmtoolsError: the kind, with the path, the fault, the beginning of the library's error and
-            the way out.
+        BmtoolsError: of type `kind`, with the path, the fault, the start of the library's message
+            and the fix.
     """
     try:
         yield
@@ -139,7 +139,7 @@ def reading(path: str | Path, fault: str, way_out: str,
 
 @contextmanager
 def naming(path: str | Path) -> Iterator[None]:
-    """Name a path in the errors of a block that writes it."""
+    """Add a path to the errors of a block that writes it."""
     try:
         yield
     except OSError as error:
@@ -147,31 +147,31 @@ def naming(path: str | Path) -> Iterator[None]:
 
 
 def readable_name(name: str | Path) -> str:
-    """Return the name of a file; bytes that are not UTF-8 become `\\xe9`."""
+    """Return the name of a file, with `\\xe9` for bytes that are not UTF-8."""
     return str(name).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def is_url(name: object) -> bool:
-    """Tell whether a name is a URL rather than a path."""
+    """Return whether a name is a URL rather than a path."""
     return _URL.match(str(name)) is not None
 
 
 def with_urls(text: str) -> str:
-    """Replace paths of local copies in a text by URLs, all without passwords and signatures."""
+    """Replace paths of local copies by their URLs; remove passwords and signatures from URLs."""
     return _URL.sub(r"\1://\2", _COPY.sub(r"\1://", text))
 
 
 def not_utf8_name(name: str | Path) -> str:
-    """Say that a name is not UTF-8; empty where it is."""
+    """Return a message that a name is not UTF-8; empty if it is UTF-8."""
     shown = readable_name(name)
     return "" if shown == str(name) else f"found '{shown}', which is not UTF-8, expected UTF-8"
 
 
 def require_room(path: Path, needed_bytes: int) -> None:
-    """Refuse to begin a file that its disk has no room for.
+    """Raise an error if the disk has too little free space for a file.
 
     Raises:
-        OSError: names the file, and how much is needed and free.
+        OSError: names the file, the space needed and the free space.
     """
     disk = os.statvfs(next(parent for parent in path.absolute().parents if parent.exists()))
     free = disk.f_bavail * disk.f_frsize

@@ -1,4 +1,4 @@
-"""Files in folders and archives, which are streamed and never unpacked, and files read whole."""
+"""Files in folders and archives, streamed without unpacking, and files read completely."""
 
 from __future__ import annotations
 
@@ -28,35 +28,35 @@ from bmtools.io.record_size import MEGABYTE, limited_bytes, limiting_records, mo
 from bmtools.io.sources import STDIN, MemberName, open_bytes, open_text, source_name
 from bmtools.records import readable
 
-# What zipfile and tarfile raise at damaged archives, and at encrypted ones.
+# Errors that zipfile and tarfile raise for damaged and encrypted archives.
 _DAMAGE = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error, EOFError,
            RuntimeError, ValueError, OverflowError, OSError)
 _CARRIAGE_RETURNS = re.compile("\r+\n|\r")
 _PACKED = (".gz", ".zst", ".zstd")
-_UTF8_NAME = 0x800  # flag of a file in a zip archive
-_MOST_HEADER_BYTES = 1 << 20  # of extended headers, which tarfile reads whole
-_MOST_RATIO = 200  # of a file to its packed size; that of XML is seldom above 20
+_UTF8_NAME = 0x800  # flag of a file name in a zip archive
+_MOST_HEADER_BYTES = 1 << 20  # of extended headers, which tarfile loads into memory
+_MOST_RATIO = 200  # of unpacked to packed size; for XML it is rarely above 20
 _EXTENDED = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME,
              tarfile.GNUTYPE_LONGLINK)
 
 
 Order = Callable[[str], Any]
-"""Key by which names of files are sorted."""
+"""Returns the sort key of a file name."""
 
 
 def set_files(names: Iterable[str], *endings: str, counts: Counter[str]) -> Iterator[str]:
-    """Yield the names of a set's files: those that are given, and those in folders and archives.
+    """Yield the names of a set's files: the given files, and files in given folders and archives.
 
-    Names in an archive can be read as long as the next one is not asked for. Files of one document
-    are neighbours.
+    A name in an archive can be opened until the next name is requested. Files of one document
+    follow each other.
 
     Args:
         names: as for `corpus_files`.
-        endings: of the files that are taken from folders and archives, as `.xml`.
-        counts: counts what is passed over, by reason.
+        endings: endings of the files to read from folders and archives, such as `.xml`.
+        counts: counts skipped files by reason.
 
     Raises:
-        DataError: a folder without such a file, or a damaged archive.
+        DataError: a folder contains no such file, or an archive is damaged.
     """
     for name in names:
         found = iter([name]) if name == STDIN else \
@@ -71,27 +71,27 @@ def set_files(names: Iterable[str], *endings: str, counts: Counter[str]) -> Iter
 
 def corpus_files(name: str, *endings: str, counts: Counter[str], folder: str = "",
                  order: Order = str) -> Iterator[str]:
-    """Yield the names of the files that a name leads to, in bounded memory.
+    """Yield the names of the files behind a name, in bounded memory.
 
-    What is in an archive can be read as long as the next name is not asked for. Nothing is
-    written: paths that lead outside, links and devices in archives are passed over and counted.
+    A file in an archive can be opened until the next name is requested. Nothing is written: paths
+    out of the archive, links and devices are skipped and counted.
 
     Args:
-        name: a file, a folder, a zip or tar archive, which gzip or zstd may have packed, a folder
-            in a zip archive, or `-` for stdin, where a tar archive may come.
-        endings: of the files that are taken from folders and archives, as `.xml`; those of others
-            are counted. All are taken where none is given.
-        counts: counts what is passed over, by reason.
-        folder: in which the file was found, if by `folder_files`.
-        order: key by which the files of a folder or a zip archive are sorted.
+        name: a file, a folder, a zip archive, a tar archive (also compressed with gzip or zstd), a
+            folder in a zip archive, or `-` for stdin, which may be a tar archive.
+        endings: endings of the files to read from folders and archives, such as `.xml`; other files
+            are counted. Without endings all files are read.
+        counts: counts skipped files by reason.
+        folder: folder in which `folder_files` found the file, if it did.
+        order: returns the sort key for files of a folder or a zip archive.
 
     Raises:
-        DataError: a damaged archive, or one that unpacks to far more than texts do.
+        DataError: an archive is damaged, or unpacks to far more bytes than text does.
     """
     if isinstance(name, MemberName):
         yield name
         return
-    # An EPUB is a zip archive, too.
+    # An EPUB is also a zip archive.
     is_document = member_ending(name).lower() in endings and Path(name).is_file()
     archive = None if folder or is_document or name == STDIN else archive_of(name)
     if archive is not None:
@@ -114,14 +114,14 @@ def corpus_files(name: str, *endings: str, counts: Counter[str], folder: str = "
 
 
 def folder_files(folder: str, order: Order = str) -> Iterator[str]:
-    """Yield the names of all that is in a folder but folders, in order."""
+    """Yield the names of all files in a folder and its subfolders, sorted."""
     for parent, folders, files in os.walk(folder):
         folders.sort()
         yield from (str(Path(parent, file)) for file in sorted(files, key=order))
 
 
 def is_tar(head: bytes) -> bool:
-    """Tell whether content begins with the header of a tar archive, by its checksum."""
+    """Return whether content begins with a tar header, according to its checksum."""
     try:
         tarfile.TarInfo.frombuf(head[:tarfile.BLOCKSIZE], "utf-8", "surrogateescape")
     except (tarfile.TarError, ValueError):
@@ -130,7 +130,7 @@ def is_tar(head: bytes) -> bool:
 
 
 def exists(name: str) -> bool:
-    """Tell whether a path leads to a file, in an archive too."""
+    """Return whether a path leads to a file, on disk or in an archive."""
     archive = archive_of(name)
     if archive is None or archive == Path(name):
         return Path(name).is_file()
@@ -139,12 +139,13 @@ def exists(name: str) -> bool:
 
 
 def member_path(member: zipfile.ZipInfo) -> str:
-    """Return the path of a file in a zip archive: UTF-8 where it is valid, also if not flagged so.
+    """Return the path of a file in a zip archive.
 
-    The format's other encoding is code page 437.
+    The name is read as UTF-8 if it is valid UTF-8, even without the flag; otherwise as code page
+    437.
     """
     try:
-        # zipfile decodes names without the flag as cp437.
+        # zipfile decodes names without the flag as code page 437.
         return member.filename if member.flag_bits & _UTF8_NAME else \
             member.filename.encode("cp437").decode()
     except UnicodeError:
@@ -152,39 +153,39 @@ def member_path(member: zipfile.ZipInfo) -> str:
 
 
 def member_ending(name: str) -> str:
-    """Return the ending of a name, without that of a packed file: `.xml` of `a.xml.gz`."""
+    """Return the ending of a name without the ending for compression: `.xml` for `a.xml.gz`."""
     path = PurePosixPath(name)
     return PurePosixPath(path.stem).suffix if path.suffix in _PACKED else path.suffix
 
 
 def is_hidden(path: PurePath) -> bool:
-    """Tell whether a path is one of those that macOS and editors leave, or a record of a step."""
+    """Return whether a path is hidden, belongs to macOS's metadata, or is a record of a step."""
     return f".{path.name}".endswith(RECORD) or any(part.startswith((".", "__MACOSX"))
                                                    for part in path.parts)
 
 
 def archive_of(name: str) -> Path | None:
-    """Return the zip archive that a path leads to or into; None where there is none."""
+    """Return the zip archive that a path names or leads into; None if there is none."""
     path = Path(name)
     found = next((one for one in (path, *path.parents) if one.is_file()), None)
     return found if found is not None and zipfile.is_zipfile(found) else None
 
 
 def path_in(archive: Path, name: str) -> str:
-    """Return the path in an archive that a name leads to; empty where it is the archive."""
+    """Return the path inside an archive that a name leads to; empty for the archive itself."""
     return "/".join(Path(name).relative_to(archive).parts)
 
 
 def read_text(name: str) -> str:
-    """Read a file whole, as UTF-8 with LF at the ends of lines and no such end at its own."""
+    """Read a complete file as UTF-8, with LF at line ends and without the last line end."""
     return _CARRIAGE_RETURNS.sub("\n", read_raw(name)).removesuffix("\n")
 
 
 def read_raw(name: str) -> str:
-    """Read a file whole, as UTF-8, with the ends of lines as they are, which offsets count.
+    """Read a complete file as UTF-8, with unchanged line ends, so that offsets stay correct.
 
     Raises:
-        DataError: it is not UTF-8, or larger than a record may be.
+        DataError: the file is not UTF-8, or larger than a record may be.
     """
     with open_text(name) as stream:
         content = limited_bytes(stream, source_name(name))
@@ -198,19 +199,19 @@ def read_raw(name: str) -> str:
 
 
 def read_json(name: str, expected: str, shape: Any = Any, records: int = 1) -> Any:
-    """Read a JSON file whole.
+    """Read a complete JSON file.
 
     Args:
         name: of the file; `-` for stdin.
-        expected: what the file should hold, for messages.
-        shape: type of its content, as far as that is needed.
-        records: largest records whose size it may have.
+        expected: the expected content, for messages.
+        shape: type of the content, as far as the caller uses it.
+        records: allows the size of this many records of maximum size.
 
     Returns:
-        its content; None where it is blank.
+        the content; None if the file is blank.
 
     Raises:
-        DataError: it is no JSON, or of another shape.
+        DataError: the file is not JSON, or its content has another type.
     """
     with limiting_records(records * most_bytes() // MEGABYTE):
         content = whole_json(read_text(name), name, expected)
@@ -235,10 +236,10 @@ def whole_json(text: str, name: str, expected: str) -> Any:
 
 @contextmanager
 def naming_damage(place: object) -> Iterator[None]:
-    """Name the archive, or the file in it, that cannot be read.
+    """Add the name of an archive, or of a file in it, to the errors of a block that reads it.
 
     Raises:
-        DataError: see above.
+        DataError: the archive is damaged.
     """
     try:
         yield
@@ -256,7 +257,7 @@ def _order(path: str) -> tuple[object, ...]:
 
 def _wanted(found: Iterator[str], name: str, endings: tuple[str, ...],
             counts: Counter[str]) -> Iterator[str]:
-    """Yield the files with one of the endings, and one that was named itself."""
+    """Yield the files with one of the endings, and a file that the user named."""
     for one in found:
         if not endings or member_ending(one).lower() in endings or one in (name, str(Path(name))):
             yield one
@@ -265,7 +266,7 @@ def _wanted(found: Iterator[str], name: str, endings: tuple[str, ...],
 
 
 def _passes(path: PurePath, is_file: bool, counts: Counter[str]) -> bool:
-    """Tell whether a member of a folder or archive is to be read, and count it where it is not."""
+    """Return whether to read a member of a folder or archive; count it if not."""
     if path.is_absolute() or ".." in path.parts:
         counts["files with a path outside their archive passed over"] += 1
     elif not is_file:
@@ -299,7 +300,7 @@ def _unzipped(archive: zipfile.ZipFile, member: zipfile.ZipInfo, place: str) -> 
 def _tar_files(stream: BinaryIO, name: str, counts: Counter[str]) -> Iterator[str]:
     with naming_damage(name), _Tar.open(fileobj=stream, mode="r|") as opened:
         for member in iter(opened.next, None):
-            opened.members.clear()  # type: ignore[attr-defined] # it grows with the archive
+            opened.members.clear()  # type: ignore[attr-defined] # the list grows with the archive
             path = PurePosixPath(member.name)
             if not member.isdir() and _passes(path, member.isreg(), counts):
                 yield _member(f"{name}/{path}", partial(opened.extractfile, member))
@@ -311,19 +312,19 @@ def _member(place: str, opener: Callable[[], Any]) -> MemberName:
 
 
 class _Header(tarfile.TarInfo):
-    """Header of a tar archive. Where tarfile would take a damaged one for the end, it raises."""
+    """Header of a tar archive; raises where tarfile takes a damaged header for the end."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Header:
         """Parse a header.
 
         Raises:
-            tarfile.HeaderError: it is none, or stands for names of more than a megabyte.
+            tarfile.HeaderError: it is not a header, or announces names of more than a megabyte.
         """
         found = super().frombuf(buf, encoding, errors)
         if found.type in _EXTENDED and found.size > _MOST_HEADER_BYTES:
             raise tarfile.HeaderError("header of more than a megabyte")
-        if found.type == tarfile.GNUTYPE_SPARSE:  # whose list of holes has no limit
+        if found.type == tarfile.GNUTYPE_SPARSE:  # its list of holes has no limit
             raise tarfile.HeaderError("sparse file")
         return found
 
@@ -332,7 +333,7 @@ class _Header(tarfile.TarInfo):
         """Read the next header.
 
         Raises:
-            tarfile.ReadError: the archive is damaged, or ends without its mark.
+            tarfile.ReadError: the archive is damaged, or ends without an end mark.
         """
         try:
             found: _Header = super().fromtarfile(archive)
@@ -349,7 +350,7 @@ class _Header(tarfile.TarInfo):
 
 
 class _Tar(tarfile.TarFile):
-    """Tar archive, or several that were joined to one file."""
+    """Tar archive, or several tar archives joined to one file."""
 
     tarinfo = _Header
     ignore_zeros = True

@@ -1,4 +1,4 @@
-"""Foreign content: files that are no UTF-8 text or no records, and the command that helps."""
+"""Foreign content: files that are not UTF-8 text or records, and the command that converts them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import PurePath
 
 _STDIN = "<stdin>"
 HEAD_BYTES = 1 << 13
-"""Bytes from the start of a source that are looked at."""
+"""Number of bytes at the start of a source that are examined."""
 UNPACK = {".gz": "gunzip -c", ".zst": "zstd -dc", ".zstd": "zstd -dc"}
 """Commands that unpack a file, by its ending."""
-# First bytes, their meaning, and the command that makes text; `{}` is replaced by the file.
+# Pattern of the first bytes, their meaning, and the command that makes text; `{}` is the file.
 _BYTES = tuple((re.compile(pattern, re.DOTALL), found, remedy) for pattern, found, remedy in (
     (rb"\xff\xfe\0\0|\0\0\xfe\xff", "UTF-32", "iconv -f UTF-32 -t UTF-8 {}"),
     (rb"\xff\xfe|\xfe\xff", "UTF-16", "iconv -f UTF-16 -t UTF-8 {}"),
@@ -28,8 +28,8 @@ _BYTES = tuple((re.compile(pattern, re.DOTALL), found, remedy) for pattern, foun
     (rb"PK\x03\x04|.{257}ustar", "an archive", "unpack it and name its files"),
 ))
 _FIRST, _MAY_BE_PROSE = 0, 1 << 30
-# First lines, their meaning, the command that makes records of the file, and how many lines must be
-# such, each of them, in a file that is no prose; _FIRST where the first one suffices.
+# Pattern of lines, their meaning, the command that makes records of the file, and the number of
+# lines that must exist and all match in a file that is not prose; _FIRST if the first line decides.
 _LINES = tuple((re.compile(pattern), found, remedy, least) for pattern, found, remedy, least in (
     (r"<document\b", "XML", "bmtools import ddi {}", _FIRST),
     (r"<\?xml|<(?:PubmedArticle|MedlineCitation)(?:Set)?\b", "XML",
@@ -60,14 +60,14 @@ _ID_NAMES = ("id", "pmid", "pubmedid", "record_id", "doc_id", "index")
 
 
 def foreign_bytes(head: bytes, name: str) -> str | None:
-    """Describe content that is no UTF-8 text, with the command that makes it text.
+    """Describe content that is not UTF-8 text, with the command that converts it.
 
     Args:
-        head: first bytes, unpacked, without a UTF-8 BOM.
-        name: of the source in messages.
+        head: first bytes, decompressed, without a UTF-8 BOM.
+        name: name of the source in messages.
 
     Returns:
-        one line, or None if the bytes may be UTF-8.
+        a one-line message, or None if the bytes may be UTF-8.
     """
     for pattern, found, remedy in _BYTES:
         if pattern.match(head):
@@ -78,12 +78,12 @@ def foreign_bytes(head: bytes, name: str) -> str | None:
 
 
 def not_utf8(line: bytes, start: int, name: str) -> str:
-    """Name the byte of a line that is not UTF-8, and the command that converts the file.
+    """Describe the byte of a line that is not UTF-8, with the command that fixes the file.
 
     Args:
-        line: where decoding failed.
-        start: the byte at which it failed.
-        name: of the source in messages.
+        line: the line that could not be decoded.
+        start: index of the first invalid byte.
+        name: name of the source in messages.
     """
     if line.decode("utf-8", "ignore").isascii():
         fix = "as Windows-1252 it is a letter: type iconv -f WINDOWS-1252 -t UTF-8 {}"
@@ -94,14 +94,14 @@ def not_utf8(line: bytes, start: int, name: str) -> str:
 
 
 def importer(line: str, name: str) -> str:
-    """Name the command that makes records of a source, by its first line.
+    """Return the command that makes records of a source, based on its first line.
 
     Args:
-        line: not blank, and no JSON object.
-        name: of the source in messages.
+        line: a line that is not blank and not a JSON object.
+        name: name of the source in messages.
 
     Returns:
-        what was found, and the command to type; empty if it may be a damaged record.
+        the format found and the command to type; empty if the line may be a damaged record.
     """
     for pattern, found, remedy, _ in _LINES:
         if pattern.match(line.lstrip()):
@@ -110,18 +110,18 @@ def importer(line: str, name: str) -> str:
 
 
 def not_plain_text(head: bytes, name: str) -> str | None:
-    """Describe content that is no plain text, though perhaps UTF-8, with the command to type.
+    """Describe content that is not plain text, even if it is UTF-8, with the command to type.
 
     Args:
-        head: first bytes, unpacked, without a UTF-8 BOM.
-        name: of the source in messages.
+        head: first bytes, decompressed, without a UTF-8 BOM.
+        name: name of the source in messages.
 
     Returns:
-        one line, or None if it may be plain text.
+        a one-line message, or None if it may be plain text.
     """
     fault = foreign_bytes(head, name)
     lines = head.decode("utf-8", "ignore").splitlines()
-    if not head.endswith((b"\n", b"\r")):  # the last one may be cut
+    if not head.endswith((b"\n", b"\r")):  # the last line may be cut off
         lines = lines[:-1] or lines
     lines = [line for line in lines if line.strip()]
     if fault or not lines:
@@ -133,7 +133,7 @@ def not_plain_text(head: bytes, name: str) -> str | None:
 
 
 def _command(remedy: str, name: str) -> str:
-    """Insert the name of a source into a command, which gets it unpacked if it is iconv."""
+    """Insert the name of a source into a command; iconv gets the source decompressed."""
     file = "FILE" if name == _STDIN else shlex.quote(name)
     if "iconv" in remedy and (unpack := UNPACK.get(PurePath(name).suffix)):
         return remedy.replace("iconv", f"{unpack} {file} | iconv").replace(" {}", "")
@@ -143,8 +143,8 @@ def _command(remedy: str, name: str) -> str:
 def _table(line: str, name: str) -> str:
     """Describe a table by its first line, and name the command that makes records of it.
 
-    A file is one if it is named .csv or .tsv and its first line has several columns, or if that
-    line names a column of texts beside others.
+    A file is a table if its first line has several columns, and either the file is named .csv or
+    .tsv or one of these columns has a usual name for text.
     """
     is_named = {".csv", ".tsv"} & {suffix.lower() for suffix in PurePath(name).suffixes[-2:]}
     for separator in "\t,;":

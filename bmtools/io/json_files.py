@@ -1,4 +1,4 @@
-"""JSON files: of any size and form, objects with known keys, and manifests."""
+"""JSON files of any size and layout, objects with known keys, and manifests."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from bmtools.io.provenance.fields import ManifestRecord
 from bmtools.records import JsonObject, readable
 
 NAME = "bmtools.json"
-"""Manifest of a directory; records of files have names that end with it."""
+"""Manifest of a directory; names of records for files end with it."""
 
 
 def parse_json(text: str, repeats: bool = True) -> Any:
-    """Parse a JSON file of any size and form.
+    """Parse a JSON file of any size and layout.
 
     Args:
-        text: of the file.
-        repeats: whether a key may occur twice in an object, so that its last value counts.
+        text: content of the file.
+        repeats: whether a key may occur twice in an object; its last value is used.
 
     Raises:
-        ValueError: it is none, nests too deep, has half of a surrogate pair, which could not be
-            written again, or a key twice.
+        ValueError: the text is not JSON, nests too deep, contains half a surrogate pair (which
+            cannot be written again), or repeats a key.
     """
     try:
         content = json.loads(text, object_pairs_hook=None if repeats else _distinct)
@@ -46,10 +46,10 @@ def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def read_manifest(directory: Path) -> JsonObject:
-    """Read `bmtools.json`; empty where another program wrote the directory.
+    """Read `bmtools.json`; return an empty object if another program wrote the directory.
 
     Raises:
-        CheckpointError: the file is there but is no JSON object.
+        CheckpointError: the file exists but is not a JSON object.
     """
     path = directory / NAME
     return read_object(path, ManifestRecord) if path.is_file() else {}
@@ -60,10 +60,10 @@ def read_object(path: Path, fields: Any = JsonObject) -> JsonObject:
 
     Args:
         path: the file.
-        fields: TypedDict of the keys that are used, for the types of their values.
+        fields: TypedDict with the keys that are used and the types of their values.
 
     Raises:
-        CheckpointError: it is no JSON object, or has other types.
+        CheckpointError: the file is not a JSON object, or a value has another type.
     """
     way_out = "remove or restore it" if path.name.endswith(f".{NAME}") else "restore the checkpoint"
     try:

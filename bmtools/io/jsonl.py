@@ -1,4 +1,4 @@
-"""JSON Lines from files or stdin: records, and other objects."""
+"""Readers of JSON Lines from files or stdin: records and other objects."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ from bmtools.records import CHECKED, ORIGINS, JsonObject, Record, RecordFields, 
 _OBJECTS = msgspec.json.Decoder(JsonObject)
 _IGNORED = "\ufeff\x1e"  # at the start of a line: BOMs of joined files, separators of RFC 7464
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
-_TRUNCATED = "Input data was truncated"  # msgspec's words for JSON that ends too early
-_UNEXPECTED_END = "unexpected end of data"  # Python's for UTF-8 that does
+_TRUNCATED = "Input data was truncated"  # msgspec's message for JSON that ends too early
+_UNEXPECTED_END = "unexpected end of data"  # Python's message for UTF-8 that ends too early
 _SOURCES_NAMED = 3
 _CHUNK_BYTES = 1 << 17
 
 
 @dataclass(frozen=True)
 class Block:
-    """Block of whole lines of one file, about a megabyte.
+    """Block of complete lines of one file, about a megabyte.
 
     Args:
-        number: blocks before it, over all files.
-        name: the file as messages name it.
-        first_line: number of its first line in the file.
-        lines: UTF-8, each with its end but perhaps the file's last one.
-        before: hash of all content before it.
-        after: hash of all content to its end.
-        start: bytes of the file before it.
-        size: its bytes in the file, where ends of lines may be longer.
-        earlier_lines: lines of the files before this one.
-        line_count: of its lines.
+        number: number of blocks before this one, over all files.
+        name: name of the file in messages.
+        first_line: number of the block's first line in the file.
+        lines: the lines in UTF-8, all with line ends except perhaps the file's last line.
+        before: hash of all content before the block.
+        after: hash of all content up to the end of the block.
+        start: number of bytes of the file before the block.
+        size: size of the block in the file, where line ends may be longer.
+        earlier_lines: number of lines of the files before this one.
+        line_count: number of lines in the block.
     """
 
     number: int
@@ -67,30 +67,30 @@ class Block:
     line_count: int = 0
 
     def records(self, reject: Reject) -> Iterator[Record]:
-        """Parse and check its records; see `parse_lines`."""
+        """Parse and check the block's records; see `parse_lines`."""
         return parse_lines(self.lines, self.name, reject, self.first_line - 1)
 
     def without_lines(self) -> Block:
-        """Return the block as a note of where it is."""
+        """Return a copy without the lines, which only describes where the block is."""
         return replace(self, lines=b"")
 
     def line_of(self, record: Record) -> int:
-        """Return how many lines of the block are before that of a record."""
+        """Return the number of lines of the block before the line of a record."""
         return int(record.place.rpartition(":")[2]) - self.first_line
 
 
 @dataclass(eq=False)
 class RecordReader:
-    """Reader of records from several sources, one after the other, once.
+    """Reader of records from several sources, one after the other; it can be read once.
 
     Args:
         names: files, or `-` for stdin.
-        reject: receives each bad record; raises it by default.
-        allow_empty: whether sources without a single record are read without an error; None where
-            that cannot be set.
+        reject: receives each bad record; by default it raises the error.
+        allow_empty: whether sources without records are accepted; None if the command has no such
+            option.
 
     Attributes:
-        hashes: SHA-256 of the uncompressed content of each source read to its end, by name.
+        hashes: SHA-256 of the uncompressed content of each completely read source, by name.
     """
 
     names: Sequence[str]
@@ -112,11 +112,11 @@ class RecordReader:
             refuse_empty(self.names, self.allow_empty)
 
     def blocks(self, block_bytes: int = 0) -> Iterator[Block]:
-        """Yield the lines that this reader reads, without parsing them; `hashes` is filled.
+        """Yield blocks of lines without parsing them; `hashes` is filled.
 
         Args:
-            block_bytes: of each block, before the rest of a line; 0 for some, of a pipe as they
-                come.
+            block_bytes: size of each block without the rest of its last line; 0 for a default size,
+                and for the bytes available so far from a pipe.
         """
         number = earlier_lines = 0
         earlier = hashlib.sha256()
@@ -139,7 +139,7 @@ class RecordReader:
                                     f"{earlier.hexdigest()} {digest.hexdigest()}", start + first,
                                     end - first, earlier_lines, count)
                         number += 1
-                    if end < len(content):  # the rest is another shard's
+                    if end < len(content):  # the rest belongs to another shard
                         return
                     lines += count
                     start += len(content)
@@ -150,33 +150,33 @@ class RecordReader:
                 note(name, digest.hexdigest())
 
     def own_part(self, content: bytes, number: int, start: int) -> tuple[int, int]:
-        """Return where the lines that this reader reads begin and end in whole lines of a source.
+        """Return the start and end of the lines for this reader within complete lines of a source.
 
         Args:
             content: the lines.
-            number: of the source among the names.
-            start: bytes before them in the source.
+            number: index of the source among the names.
+            start: number of bytes of the source before the content.
         """
         return 0, len(content)
 
     def origins(self) -> dict[str, list[str]]:
-        """Return languages and licences of the records read, by the names in `ORIGINS`."""
+        """Return the languages and licences of the records read, by their names in `ORIGINS`."""
         return {ORIGINS[key]: stated for key, found in self._origins.items()
                 if (stated := sorted(filter(None, found)))}
 
     def licences(self) -> list[str]:
-        """Return the licences of the records read; an empty one where some state none."""
+        """Return the licences of the records read; records without one add an empty string."""
         return sorted(self._origins["licence"])
 
 
 def _count_lines(content: bytes) -> int:
-    """Count lines, of which the last one may have no end."""
+    """Count lines; the last line may have no line end."""
     return content.count(b"\n") + (not content.endswith(b"\n") if content else 0)
 
 
 def refuse_empty(names: Sequence[str], allow_empty: bool | None = None,
                  what: str = "records") -> None:
-    """Refuse sources in which nothing was found, unless that is allowed or there are none.
+    """Raise an error for sources without content, unless that is allowed or there are no sources.
 
     Raises:
         DataError: names the sources.
@@ -184,18 +184,18 @@ def refuse_empty(names: Sequence[str], allow_empty: bool | None = None,
     if names and not allow_empty:
         listed = ", ".join(map(source_name, names[:_SOURCES_NAMED]))
         more = f" and {len(names) - _SOURCES_NAMED} more" if len(names) > _SOURCES_NAMED else ""
-        way_out = f"; {setting('allow_empty')} accepts none" if allow_empty is False else ""
+        way_out = f"; use {setting('allow_empty')} to accept it" if allow_empty is False else ""
         raise DataError(f"{listed}{more}: found no {what}, expected at least one{way_out}")
 
 
 def parse_lines(content: bytes, name: str, reject: Reject, before: int = 0) -> Iterator[Record]:
-    """Parse and check whole lines in one go, or one by one where something is wrong with them.
+    """Parse and check complete lines together, or one by one if one of them has a fault.
 
     Args:
-        content: the lines, UTF-8; all end in LF but perhaps the last one of a source.
-        name: name of their source in messages.
+        content: the lines in UTF-8; all end in LF except perhaps the last line of a source.
+        name: name of the source in messages.
         reject: receives bad records.
-        before: lines of the source before these.
+        before: number of lines of the source before these lines.
     """
     found = _parse_at_once(content)
     if found is None:
@@ -214,10 +214,10 @@ Decoded = TypeVar("Decoded")
 
 
 def decode_objects(content: bytes, decoder: msgspec.json.Decoder[Decoded]) -> list[Decoded] | None:
-    """Decode lines of an object each, as nearly all are; None where they may be others.
+    """Decode lines with one object each, the usual case; return None for other lines.
 
-    The parser takes any white space between objects. No value goes on after `}`, LF and `{`, so
-    there is an object at least on each line, and if there are as many as lines, one.
+    The parser accepts any white space between objects. No value continues after `}`, LF and `{`. So
+    each line contains at least one object, and exactly one if there are as many objects as lines.
     """
     lines = content.split(b"\n")
     if not lines[-1]:
@@ -240,17 +240,17 @@ def _parse_at_once(content: bytes) -> list[JsonObject] | None:
 
 def parse_records(lines: Iterable[bytes], name: str, reject: Reject,
                   before: int = 0) -> Iterator[Record]:
-    """Parse and check lines, one record each; blank ones are skipped.
+    """Parse and check lines with one record each; skip blank lines.
 
     Args:
-        lines: UTF-8, with their ends, without which the last one is taken for cut off if it is no
-            whole JSON.
-        name: name of their source in messages.
+        lines: lines in UTF-8 with line ends. A last line without line end that is not complete JSON
+            counts as cut off.
+        name: name of the source in messages.
         reject: receives bad records.
-        before: lines of the source before these.
+        before: number of lines of the source before these lines.
 
     Raises:
-        DataError: lines that are no records at all, or that end before they are complete.
+        DataError: the lines are not records, or end before the records are complete.
     """
     number = before
     for line in lines:
@@ -273,7 +273,7 @@ def parse_records(lines: Iterable[bytes], name: str, reject: Reject,
 
 
 def _refuse_cut(error: Exception, line: bytes, place: str) -> None:
-    """Refuse a last line without an end that is the beginning of a JSON object."""
+    """Raise an error if a last line without line end is the start of a JSON object."""
     is_cut = error.reason == _UNEXPECTED_END if isinstance(error, UnicodeDecodeError) else \
         str(error).startswith(_TRUNCATED) or ("invalid number" in str(error)
                                               and line.endswith((b"-", b"+", b".", b"e", b"E")))
@@ -285,10 +285,10 @@ def _refuse_cut(error: Exception, line: bytes, place: str) -> None:
 
 def _record_error(error: Exception, line: bytes, place: str, name: str,
                   is_first: bool) -> RecordError:
-    """Say what is wrong with a line, and on the first one how records are made of such a source.
+    """Describe the fault of a line; for a first line, also name the command that makes records.
 
     Raises:
-        DataError: the producer of the records did not finish, or the source is in another format.
+        DataError: the producer of the records failed, or the source is in another format.
     """
     if isinstance(error, UnicodeDecodeError):
         return RecordError(place, not_utf8(line, error.start, name),
@@ -312,7 +312,7 @@ def _record_error(error: Exception, line: bytes, place: str, name: str,
 
 
 def too_large(line: str, error: Exception) -> str:
-    """Name the number in a line of JSON that no float holds; empty if it is not the error."""
+    """Return a message for a number too large for a float; empty if the error is another one."""
     if "out of range" not in str(error):
         return ""
     numbers = (one for one in _NUMBER.findall(line) if math.isinf(float(one)))
@@ -321,10 +321,10 @@ def too_large(line: str, error: Exception) -> str:
 
 
 def read_objects(*names: str) -> Iterator[tuple[str, JsonObject]]:
-    """Yield the JSON objects of files, which need not be records, each after its `file:line`.
+    """Yield the JSON objects of files, which need not be records, each with its `file:line`.
 
     Raises:
-        DataError: a line that is no JSON object, or no line at all; blank ones are skipped.
+        DataError: a line is not a JSON object, or there are no lines; blank lines are skipped.
     """
     is_empty = True
     for name in names:
@@ -343,14 +343,14 @@ def read_objects(*names: str) -> Iterator[tuple[str, JsonObject]]:
 
 def as_records(source: str | PathLike[str] | Iterable[Any],
                reject: Reject = refuse) -> Iterator[Record]:
-    """Read records from one file or several, or take dictionaries as records.
+    """Read records from one file or several, or convert dictionaries to records.
 
     Args:
         source: name of a file, or an iterable of names, records or dictionaries.
         reject: receives bad records.
 
     Raises:
-        ValueError: a table, or items of another kind.
+        ValueError: the source is a table, or has items of another type.
     """
     require(not hasattr(source, "columns"), "records", f"a {type(source).__name__}",
             "files or dictionaries; frame.to_dict('records') of pandas gives them")

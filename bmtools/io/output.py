@@ -1,4 +1,4 @@
-"""Output: files that appear only when they are complete, and streams that are written straight."""
+"""Output: files that appear only when they are complete, and streams that are written directly."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 STDOUT = "-"
 RECORD = ".bmtools.json"
 encode_lines = msgspec.json.Encoder().encode_lines
-"""Encode JSON Lines; keys keep their order, text stays UTF-8."""
+"""Encode JSON Lines; keys keep their order, and text stays UTF-8."""
 _BUFFER_BYTES = 1 << 16
 _CACHE_KIB = 64 * 1024
 _STANDARD = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 
 
 class _Stream(NamedFile):
-    """A pipe or device; /dev/null and terminals would claim to be at a position."""
+    """A pipe or device; without this class, /dev/null and terminals report a position."""
 
     def seekable(self) -> bool:
         return False
@@ -49,7 +49,7 @@ class _Stream(NamedFile):
 
 
 def file_version(path: str | Path) -> tuple[int, int] | None:
-    """Return a value that changes when a file is written; None if there is no file."""
+    """Return a value that changes when a file is written; None if the file does not exist."""
     try:
         found = Path(path).stat()
     except OSError:
@@ -61,11 +61,11 @@ def file_version(path: str | Path) -> tuple[int, int] | None:
 def new_file(path: Path) -> Iterator[BinaryIO]:
     """Write a hidden file and rename it when the block ends without an error.
 
-    Symbolic links are followed, and an older file's owner and permissions kept. What is no regular
-    file (a pipe, a terminal, /dev/null) is written straight.
+    Symbolic links are followed, and the owner and permissions of an older file are kept. Pipes,
+    terminals and /dev/null are written directly.
 
     Raises:
-        BmtoolsError: it cannot be written.
+        BmtoolsError: the file cannot be written.
     """
     target = real_path(path)
     descriptor = descriptor_of(path)
@@ -91,7 +91,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
             interruption.check()
             with signals_deferred():
                 with suppress(OSError):
-                    record_of(target).unlink()  # it is of an older file
+                    record_of(target).unlink()  # it describes the older file
                 _rename(partial, target, path)
     except BaseException:
         with signals_deferred():
@@ -101,7 +101,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def open_output(name: str) -> Iterator[IO[bytes]]:
-    """Open stdout for `-`, or a file as `new_file` does; `.gz` and `.zst` compress."""
+    """Open stdout for `-`, or a file as `new_file` does; `.gz` and `.zst` are compressed."""
     if name == STDOUT or descriptor_of(name) == 1:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -115,7 +115,7 @@ def open_output(name: str) -> Iterator[IO[bytes]]:
 
 
 def _packer(name: str, stream: BinaryIO) -> Any:
-    """Return what compresses into a stream, by the name of its file; None where nothing does."""
+    """Return a compressing stream chosen by the file's name; None for other names."""
     if name.endswith(".gz"):
         return gzip.GzipFile(fileobj=stream, mode="wb", filename="", mtime=0)
     if name.endswith((".zst", ".zstd")):
@@ -124,12 +124,12 @@ def _packer(name: str, stream: BinaryIO) -> Any:
 
 
 def record_of(path: Path) -> Path:
-    """Name the file beside another that records how that was made."""
+    """Return the path of the record next to a file that describes how the file was made."""
     return path.with_name(path.name + RECORD)
 
 
 def write_records(records: Iterable[Any], output: str = STDOUT, flush: bool = False) -> int:
-    """Write JSON Lines and return how many; `flush` sends each line at once."""
+    """Write JSON Lines and return their number; `flush` writes each line immediately."""
     count = 0
     with open_output(output) as stream:
         for record in records:
@@ -141,7 +141,7 @@ def write_records(records: Iterable[Any], output: str = STDOUT, flush: bool = Fa
 
 
 def temporary_file() -> BinaryIO:
-    """Open a file without a name that is gone when it is closed."""
+    """Open a file without a name that disappears when it is closed."""
     from tempfile import TemporaryFile, gettempdir
 
     with TemporaryFile(buffering=0) as file:
@@ -150,7 +150,7 @@ def temporary_file() -> BinaryIO:
 
 
 def temporary_database() -> Connection:
-    """Open a database of which memory holds 64 MiB, and a file the rest until it is closed."""
+    """Open a temporary database that keeps 64 MiB in memory and the rest in a file."""
     import sqlite3
 
     database = sqlite3.connect("", isolation_level=None)
@@ -161,16 +161,16 @@ def temporary_database() -> Connection:
 
 
 def descriptor_of(path: str | Path) -> int | None:
-    """Return the number of an open file that a path names, as /dev/stdout or /dev/fd/63."""
+    """Return the number of an open file that a path such as /dev/stdout or /dev/fd/63 names."""
     found = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", str(path))
     return int(found[1]) if found else _STANDARD.get(str(path))
 
 
 def is_special(path: str | Path) -> bool:
-    """Tell whether a path is that of a pipe, terminal or another device to write to.
+    """Return whether a path is a pipe, a terminal or another device to write to.
 
     Raises:
-        BmtoolsError: it is a directory or a disk.
+        BmtoolsError: the path is a directory or a disk.
     """
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116, a name as well
@@ -183,12 +183,12 @@ def is_special(path: str | Path) -> bool:
 
 
 def is_regular(output: str) -> bool:
-    """Tell whether an output is a regular file, or a free name, and no stream."""
+    """Return whether an output is a regular file or a free name, not a stream."""
     return output != STDOUT and descriptor_of(output) is None and not is_special(output)
 
 
 def _keep_permissions(target: Path, partial: Path) -> None:
-    """Give a file the owner and the permissions of the one that it will replace."""
+    """Give a file the owner and the permissions of the file that it will replace."""
     if not target.exists():
         return
     keep_owner(target, partial)
@@ -197,7 +197,7 @@ def _keep_permissions(target: Path, partial: Path) -> None:
 
 
 def _rename(partial: Path, target: Path, path: Path) -> None:
-    """Put a finished file in place."""
+    """Rename a finished file to its target."""
     try:
         partial.replace(target)
     except OSError as error:

@@ -1,7 +1,7 @@
-"""Parts of the input: blocks of lines and whole files, which do not depend on who works on them.
+"""Parts of the input: blocks of lines and whole files, independent of the number of workers.
 
-A job of an array takes one of several contiguous parts of the files. What is read twice is made
-rereadable first.
+A job of an array processes one of several contiguous parts of the files. Sources that are read
+twice are copied first if they cannot be reopened.
 """
 
 from __future__ import annotations
@@ -36,18 +36,17 @@ from bmtools.io.sources import (
 from bmtools.records import JsonMapping
 
 _BLOCK_BYTES = 1 << 20
-_GROUP = 8  # blocks that a node of a cluster takes at a time
+_GROUP = 8  # blocks that a node of a cluster reads at a time
 
 
 @dataclass(frozen=True)
 class InputFile:
-    """File that is worked on whole.
+    """File that is processed as a unit.
 
-    Args:
-        number: of files before it.
-        name: of the file.
-        after: hash of what tells this file and those before it from others.
-        options: of what is done with it.
+    number: number of files before it.
+    name: name of the file.
+    after: hash that identifies this file and all files before it.
+    options: settings for its processing.
     """
 
     number: int
@@ -60,13 +59,13 @@ Part = Block | InputFile
 
 
 def read_blocks(records: RecordReader) -> Iterator[Block]:
-    """Split files into blocks, the same ones every time; `records.hashes` is filled.
+    """Split files into blocks, which are the same every time; `records.hashes` is filled.
 
     Args:
-        records: names the files; none of their lines is parsed here.
+        records: contains the file names; no line is parsed here.
 
     Raises:
-        DataError: a file is no text, or all are blank.
+        DataError: a file is not text, or all files are blank.
     """
     is_blank = True
     for block in records.blocks(_BLOCK_BYTES):
@@ -77,9 +76,9 @@ def read_blocks(records: RecordReader) -> Iterator[Block]:
 
 
 def groups_of(parts: Iterator[Part]) -> Iterator[list[Part]]:
-    """Group what one process of a cluster should read: blocks of a file, without their lines.
+    """Group parts for one process of a cluster: blocks of one file, without their lines.
 
-    A compressed file can only be read from its beginning.
+    All blocks of a compressed file form one group, because it can only be read from its start.
     """
     light = (part.without_lines() if isinstance(part, Block) else part for part in parts)
     for name, own in groupby(light, attrgetter("name")):
@@ -89,7 +88,7 @@ def groups_of(parts: Iterator[Part]) -> Iterator[list[Part]]:
 
 
 def read_group(group: Sequence[Part]) -> Iterator[Part]:
-    """Read the lines of blocks of one file, which came without them; files stay as they are."""
+    """Read the lines of blocks of one file, which were sent without them; yield files unchanged."""
     if isinstance(group[0], InputFile):
         yield from group
         return
@@ -102,11 +101,11 @@ def read_group(group: Sequence[Part]) -> Iterator[Part]:
 
 @dataclass(frozen=True)
 class Shard:
-    """One of several parts.
+    """One of several contiguous parts of the input.
 
     Args:
-        number: of the part, from 1.
-        parts: in all.
+        number: number of the part, from 1.
+        parts: number of parts.
     """
 
     number: int
@@ -121,10 +120,10 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Shard:
-        """Read a part and how many there are: `2/8`.
+        """Parse the number of a part and the number of parts: `2/8`.
 
         Raises:
-            ValueError: it is nothing of this kind.
+            ValueError: the text has another form.
         """
         found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
         if found is None:
@@ -132,29 +131,29 @@ class Shard:
         return cls(int(found[1]), int(found[2]))
 
     def bounds(self, size: int) -> tuple[int, int]:
-        """Return where this part of some bytes begins and ends."""
+        """Return the start and end of this part in an input of this many bytes."""
         return size * (self.number - 1) // self.parts, size * self.number // self.parts
 
     def files(self, files: Sequence[InputFile]) -> list[InputFile]:
-        """Return the files of this part; all parts have nearly as many bytes."""
+        """Return the files of this part; all parts contain nearly the same number of bytes."""
         starts = list(accumulate((Path(one.name).stat().st_size for one in files), initial=0))
         first, end = self.bounds(starts[-1])
         return [one for one, start in zip(files, starts, strict=False) if first <= start < end]
 
 
 class RecordShard(RecordReader):
-    """Reader of one of several contiguous parts of files, which have nearly as many bytes.
+    """Reader of one of several contiguous parts of files with nearly the same number of bytes.
 
-    A line belongs to the part that has its first byte, so every record is in one part, the outputs
-    one after the other are the whole, and a part may be empty. Compressed files are unpacked to
-    their end once more, for their size.
+    A line belongs to the part that contains its first byte. So every record is in exactly one part,
+    and the joined outputs are complete. A part may be empty. Compressed files are decompressed an
+    extra time to measure them.
 
     Args:
-        records: of all parts.
-        shard: the part.
+        records: reader of all parts.
+        shard: the part to read.
 
     Raises:
-        ValueError: a source is no file.
+        ValueError: a source is not a file.
     """
 
     def __init__(self, records: RecordReader, shard: Shard) -> None:
@@ -163,10 +162,10 @@ class RecordShard(RecordReader):
                              "be measured first")
         super().__init__(records.names, records.reject, allow_empty=True)
         self._shard = shard
-        self._starts: list[int] = []  # bytes before each file, and in all
+        self._starts: list[int] = []  # bytes before each file, and the total
 
     def own_part(self, content: bytes, number: int, start: int) -> tuple[int, int]:
-        """Return where the lines of this part begin and end; see `RecordReader`."""
+        """Return the start and end of the lines of this part; see `RecordReader`."""
         if not self._starts:
             self._starts = list(accumulate(map(_content_bytes, self.names), initial=0))
         first, end = (_next_line(content, bound - self._starts[number] - start)
@@ -175,12 +174,12 @@ class RecordShard(RecordReader):
 
 
 def _next_line(content: bytes, at: int) -> int:
-    """Return where the first line begins that does not begin before a byte, or the end."""
+    """Return the start of the first line that begins at a byte or after it, or the end."""
     return 0 if at <= 0 else content.find(b"\n", at - 1) + 1 or len(content)
 
 
 def _content_bytes(name: str) -> int:
-    """Return the size of a file, unpacked."""
+    """Return the uncompressed size of a file."""
     if not is_compressed(name):
         return size_of(name) if is_url(name) else Path(name).stat().st_size
     with open_bytes(name) as stream:
@@ -188,7 +187,7 @@ def _content_bytes(name: str) -> int:
 
 
 def count_lines(records: RecordReader) -> int | None:
-    """Count the lines of plain files that are not blank; None where there are other sources."""
+    """Count the lines of plain files that are not blank; None if a source is not a plain file."""
     if any(not Path(name).is_file() or is_compressed(name) for name in records.names):
         return None
     return sum(bool(line.strip()) for block in records.blocks()
@@ -197,11 +196,11 @@ def count_lines(records: RecordReader) -> int | None:
 
 @contextmanager
 def rereadable(names: Sequence[str]) -> Iterator[list[str]]:
-    """Return names that can be opened again and again, until the block ends.
+    """Return names that can be opened repeatedly until the block ends.
 
     Args:
-        names: of files; `-`, pipes and URLs are copied as they are, compressed or not, to the
-            directory of temporary files (TMPDIR).
+        names: names of sources; `-`, pipes and URLs are copied byte for byte to the directory for
+            temporary files (TMPDIR).
     """
     with ExitStack() as stack:
         yield [name if name != STDIN and Path(name).is_file() else _copy(name, stack)

@@ -1,8 +1,8 @@
-"""Passes over records that can be resumed: by processes, job-array parts or Ray, to the same bytes.
+"""Resumable passes over records by processes, job-array parts or Ray, with identical output.
 
-The input is taken in parts, blocks of lines or whole files, which do not depend on the workers.
-Each is worked on alone, and what becomes of it is written in the order of the parts. A command that
-passes over records has a step, a function from records to records:
+The input is read in parts, blocks of lines or whole files, which do not depend on the workers. Each
+part is processed separately, and the results are written in the order of the parts. The step of
+such a command is a function from records to records:
 
     class Cleaner:
         def __init__(self, config: CleanConfig) -> None: ...
@@ -14,7 +14,7 @@ passes over records has a step, a function from records to records:
                 else:
                     yield record
 
-and, in `commands/clean.py`, `@takes_passes` of `bmtools.cli.pass_options`:
+In `commands/clean.py` the command uses `@takes_passes` of `bmtools.cli.pass_options`:
 
     with passes.opened(output, asdict(config)) as run:
         lines = run.lines(read_blocks(records), partial(RecordWorker, partial(Cleaner, config)),
@@ -22,10 +22,10 @@ and, in `commands/clean.py`, `@takes_passes` of `bmtools.cli.pass_options`:
         write_lines(lines, output)
     finish(*after_clean(run.counts, output))
 
-A command that passes twice collects what the first pass yields, of any kind, in a file that stands
-as long as the run is open: `path = run.collect("signatures", read_blocks(records), make_worker)`.
+A command with two passes collects the results of the first pass, of any type, in a file that exists
+while the run is open: `path = run.collect("signatures", read_blocks(records), make_worker)`.
 
-The finished work of a run into a file stands beside that file, in `FILE.run`.
+The finished work of a run that writes `FILE` is stored next to it, in `FILE.run`.
 """
 
 from __future__ import annotations
@@ -74,18 +74,18 @@ _CHUNK_BYTES = 1 << 20
 
 @contextmanager
 def opened_run(run: Run, resume: bool = False, overwrite: bool = False) -> Iterator[Run]:
-    """Open a run, and close it; a short new one that fails before its file is there leaves nothing.
+    """Open a run and close it at the end; a short new run that fails early leaves no files.
 
-    After that it stays, since `resume` would take the file alone for a finished run and leave out
-    what else belongs to it, such as rejected records.
+    Once the output file exists, the run's directory is kept. Without it, `resume` would take the
+    file for a finished run and lose the other outputs, such as rejected records.
 
     Args:
-        run: into a regular file, or a free name.
-        resume: go on with an unfinished run, if there is one.
-        overwrite: replace the file, and discard an unfinished run without `resume`.
+        run: a run whose output is a regular file or a free name.
+        resume: continue an unfinished run, if there is one.
+        overwrite: replace the file, and discard an unfinished run unless `resume` is on.
 
     Raises:
-        BmtoolsError: there is an unfinished run, and neither is on.
+        BmtoolsError: there is an unfinished run, and neither option is on.
     """
     refuse_unfinished(run.directory, resume, overwrite)
     if run.directory.exists() and not resume:
@@ -99,30 +99,30 @@ def opened_run(run: Run, resume: bool = False, overwrite: bool = False) -> Itera
                 and file_version(run.output) == before:
             discard_run(run.directory)
         elif run.directory.exists():
-            warnings.warn(BmtoolsWarning(f"what is done is in {run.directory}; "
-                                         f"{setting('resume')} goes on from there"), stacklevel=2)
+            warnings.warn(BmtoolsWarning(f"finished work is saved in {run.directory}; use "
+                                         f"{setting('resume')} to continue"), stacklevel=2)
         raise
     finally:
         run.files.close()
 
 
 def run_directory(output: str) -> Path:
-    """Name the directory of an unfinished run that writes a file."""
+    """Return the directory of an unfinished run that writes a file."""
     return beside(Path(output), RUN)
 
 
 class ResumableRun:
-    """Run that writes a file, by way of a directory of that name with `.run`.
+    """Run that writes a file and keeps its progress in a directory named after it with `.run`.
 
     Args:
         output: a regular file, or a free name.
-        step: command that the run belongs to; the energy of earlier sessions is added to its own.
+        step: the command of the run; the energy of earlier sessions is added to the step's energy.
 
     Attributes:
-        directory: the one beside the file.
-        existed: whether it is an earlier run's.
-        began: when, on the monotonic clock.
-        files: closes those of its stages.
+        directory: the directory next to the file.
+        existed: whether an earlier run created the directory.
+        began: start time on the monotonic clock.
+        files: closes the files of the run's stages.
     """
 
     def __init__(self, output: str, step: Step | None = None,
@@ -133,13 +133,13 @@ class ResumableRun:
         self.began = time.monotonic()
 
     def begin(self, settings: JsonMapping) -> str:
-        """Make the directory, or see that it is of such a run.
+        """Create the directory, or check that it belongs to a run with these settings.
 
         Args:
-            settings: by name, all that the output depends on beside the input.
+            settings: all settings that the output depends on, except for the input, by name.
 
         Returns:
-            the name of the run.
+            the random identifier of the run.
 
         Raises:
             CheckpointError: the unfinished run has other settings, or is damaged.
@@ -154,7 +154,7 @@ class ResumableRun:
             if name != "run" and found.get(name) != value:
                 raise CheckpointError(
                     f"{self.directory}: the unfinished run has {setting(name)} {found.get(name)}, "
-                    f"found {value}; resume with what it was started with, or start again with "
+                    f"found {value}; resume with the original settings, or start again with "
                     f"{setting('overwrite')}")
         noted = sorted(self.directory.glob(f"*{_PROGRESS}"), key=lambda one: one.stat().st_mtime_ns)
         if noted:
@@ -162,7 +162,7 @@ class ResumableRun:
         return str(found["run"])
 
     def stage(self, name: str = "") -> Stage:
-        """Open a stage of the run, where it is; its files are closed with the run."""
+        """Open a stage of the run at its current progress; the run closes its files."""
         return Stage(self, f"{name}-" if name else "")
 
 
@@ -175,11 +175,11 @@ class Progress:
     """Progress of a stage.
 
     Args:
-        inputs: done.
-        input_hash: of them.
-        sizes: bytes of its files, by name.
-        counts: for people.
-        notes: `energy` of the work so far.
+        inputs: number of finished inputs.
+        input_hash: hash of the finished inputs.
+        sizes: size of each file of the stage in bytes, by name.
+        counts: counts for closing messages.
+        notes: `energy` used so far.
     """
 
     inputs: int
@@ -190,14 +190,14 @@ class Progress:
 
 
 class Stage:
-    """Stage of a run: files that grow, and how far they are.
+    """Stage of a run: files that grow, and the progress they have reached.
 
     Args:
-        run: that it belongs to, which closes its files.
-        prefix: of their names.
+        run: the run that contains the stage and closes its files.
+        prefix: prefix of the file names.
 
     Attributes:
-        progress: as last noted.
+        progress: the last saved progress.
     """
 
     def __init__(self, run: ResumableRun, prefix: str) -> None:
@@ -207,7 +207,7 @@ class Stage:
         self.progress = read_whole(path, Progress) if path.exists() else Progress(0, "", {})
 
     def file(self, name: str) -> io.BufferedRandom:
-        """Open a file at its end, without what was written after the last note of progress."""
+        """Open a file at its end, without the content written after the last saved progress."""
         if name not in self._files:
             path, size = self.path(name), self.progress.sizes.get(name, 0)
             with naming(self._run.output):
@@ -221,13 +221,13 @@ class Stage:
         return self._files[name]
 
     def content(self, name: str) -> Iterator[bytes]:
-        """Yield what is in a file, which stands at its end again afterwards."""
+        """Yield the content of a file; afterwards the file is at its end again."""
         file = self.file(name)
         file.seek(0)
         yield from iter(partial(file.read, _CHUNK_BYTES), b"")
 
     def commit(self, inputs: int, input_hash: str, counts: object) -> None:
-        """Note what is done; all of it is on the disk then."""
+        """Save the progress; all finished work is on disk afterwards."""
         for file in self._files.values():
             file.flush()
             os.fsync(file.fileno())
@@ -237,12 +237,12 @@ class Stage:
         write_whole(self.path(_PROGRESS), self.progress)
 
     def rejecting(self, reject: Reject) -> Reject:
-        """Reject again what was rejected; return a function that remembers what is."""
+        """Reject the saved bad records again; return a function that also saves new ones."""
         file = self.file(REJECTS)
         file.seek(0)
         for line in file:
             reject(RecordError(*msgspec.json.decode(line)))
-        if reject is refuse:  # which ends the run, and is known by its name
+        if reject is refuse:  # it ends the run, and callers compare with it
             return reject
 
         def remember(error: RecordError) -> None:
@@ -252,21 +252,21 @@ class Stage:
         return remember
 
     def rest(self, items: Iterable[tuple[Item, str]]) -> Iterator[Item]:
-        """Skip what is done of the input.
+        """Skip the finished part of the input.
 
         Args:
-            items: each with the hash of all up to it.
+            items: each item with the hash of the input up to its end.
 
         Raises:
-            CheckpointError: it is not the input that the run was started with.
+            CheckpointError: the run was started with other input.
         """
         items = iter(items)
         done = self.progress.inputs
         if done and next((after for _, after in islice(items, done - 1, None)),
                          None) != self.progress.input_hash:
             raise CheckpointError(
-                f"{self._run.directory}: the unfinished run read other input than this; resume "
-                f"with the files it was started with, or start again with {setting('overwrite')}")
+                f"{self._run.directory}: the unfinished run read other input; resume with "
+                f"the original files, or start again with {setting('overwrite')}")
         yield from (item for item, _ in items)
 
     def path(self, name: str) -> Path:
@@ -275,7 +275,7 @@ class Stage:
 
 
 def write_whole(path: Path, content: object) -> None:
-    """Write a small JSON file, which replaces an older one in one step."""
+    """Write a small JSON file, replacing an older file in one step."""
     with new_file(path) as stream:
         stream.write(encode_lines([content]))
 
@@ -298,18 +298,18 @@ def _damaged() -> str:
 def opened_pass(output: str | None, settings: JsonMapping, workers: Workers,
                 resume: bool = False, overwrite: bool = False,
                 step: Step | None = None) -> Iterator[PassRun]:
-    """Open the passes of a command, and close them.
+    """Open the passes of a command, and close them at the end.
 
     Args:
-        output: a regular file, or a free name; None where lines go to a stream at once.
-        settings: by name, all that the lines depend on beside the input.
-        workers: do the work.
-        resume: go on with an unfinished run, if there is one.
-        overwrite: discard an unfinished run without `resume`.
-        step: the command.
+        output: a regular file, or a free name; None if lines go directly to a stream.
+        settings: all settings that the lines depend on, except for the input, by name.
+        workers: workers of the passes.
+        resume: continue an unfinished run, if there is one.
+        overwrite: discard an unfinished run unless `resume` is on.
+        step: the running command.
 
     Raises:
-        BmtoolsError: there is an unfinished run, which is another one or is not to be resumed.
+        BmtoolsError: there is an unfinished run that differs from this one or is not resumed.
     """
     from tempfile import TemporaryDirectory
 
@@ -326,16 +326,16 @@ def opened_pass(output: str | None, settings: JsonMapping, workers: Workers,
 
 
 class PassRun:
-    """Passes of a command, which come to one output.
+    """Passes of a command that write one output.
 
     Args:
-        run: keeps what is done.
-        workers: do it.
-        lasts: whether what is kept outlives this process.
+        run: stores finished work.
+        workers: process the parts.
+        lasts: whether the stored work outlives this process.
 
     Attributes:
-        records: written so far, those before an interruption included.
-        counts: of the outcomes so far, by name.
+        records: number of records written, including records before an interruption.
+        counts: totals of the outcomes' counts so far, by name.
     """
 
     def __init__(self, run: ResumableRun, workers: Workers, lasts: bool) -> None:
@@ -347,13 +347,14 @@ class PassRun:
 
     def collect(self, name: str, parts: Iterator[Part], make_worker: Callable[[], Worker],
                 reject: Reject = refuse) -> Path:
-        """Collect the `lines` of all outcomes in a file that stands as long as the run is open.
+        """Collect the `lines` of all outcomes in a file that exists while the run is open.
 
         Args:
-            name: of the file.
-            parts: of the input.
-            make_worker: called once in each process, to which it is sent.
-            reject: bad records are raised if that is what it does, else left to the next pass.
+            name: name of the file.
+            parts: parts of the input.
+            make_worker: called once in each process; must be picklable.
+            reject: if it raises errors, bad records are raised here; otherwise the next pass
+                rejects them.
         """
         stage = self._run.stage(name)
         file = stage.file(RECORDS)
@@ -369,16 +370,16 @@ class PassRun:
               reject: Reject = refuse, aside: IO[bytes] | None = None, activity: str = "writing",
               amend: Callable[[Outcome], Outcome] | None = None,
               workers: Workers | None = None) -> Iterator[bytes]:
-        """Yield all lines: at once where nothing is kept, otherwise when all are there.
+        """Yield all lines, immediately for a stream, or after the last part for a file.
 
         Args:
-            parts: of the input.
-            make_worker: called once in each process, to which it is sent.
+            parts: parts of the input.
+            make_worker: called once in each process; must be picklable.
             reject: receives bad records.
-            aside: gets the lines of the second file.
+            aside: receives the lines of the second file.
             activity: a few words for the status.
             amend: changes outcomes, in their order; called in this process.
-            workers: instead of those of the run.
+            workers: replaces the workers of the run.
         """
         stage = self._stage
         reject = stage.rejecting(reject) if self._lasts else reject
@@ -386,7 +387,7 @@ class PassRun:
         for outcome in self._outcomes(stage, parts, make_worker, workers or self._workers):
             outcome = amend(outcome) if amend else outcome
             if not self._lasts:
-                yield outcome.lines  # before an error: readers are told that there are no more
+                yield outcome.lines  # before an error, so that readers learn of it
             outcome.hand_over(reject)
             self.records += outcome.records
             self.counts.update(outcome.counts)
@@ -401,14 +402,14 @@ class PassRun:
                 aside.writelines(stage.content(ASIDE))
 
     def done(self, name: str = RECORDS) -> Iterator[bytes]:
-        """Yield the lines that an interrupted run has written, to a second file too."""
+        """Yield the lines that an interrupted run has written, to the output or a second file."""
         self._stage.file(name).flush()
         with self._stage.path(name).open("rb") as stream:
             yield from stream
 
     def _outcomes(self, stage: Stage, parts: Iterator[Part], make_worker: Callable[[], Worker],
                   workers: Workers) -> Iterator[Outcome]:
-        """Yield the outcomes of the parts that are not done, and note those that are."""
+        """Yield the outcomes of unfinished parts, and save the progress from time to time."""
         last: Part | None = None
         noted = time.monotonic()
 

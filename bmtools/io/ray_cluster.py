@@ -1,4 +1,4 @@
-"""Ray clusters: copies of a worker on the nodes, which do a lost one's work again."""
+"""Workers on the nodes of a Ray cluster; the work of a lost worker is repeated elsewhere."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ MakeWorker = Callable[[], Callable[[Any], Iterable[object]]]
 _CONNECT_SECONDS = 20.0
 _PATIENCE_SECONDS = 60.0
 _LOOK_SECONDS = 5.0
-_AHEAD = 2  # parts for each copy, so that none waits for the driver
+_AHEAD = 2  # parts for each worker, so that no worker waits for the driver
 _MOST_LOSSES = 3
 
 
 def connected(address: str) -> Any:
-    """Connect to a cluster; nothing is sent to Ray's makers, and nothing printed.
+    """Connect to a cluster, without sending usage statistics to Ray or printing anything.
 
     Args:
-        address: HOST:PORT, auto for that of this machine, or local to start one.
+        address: HOST:PORT, auto for the cluster of this machine, or local to start a cluster here.
 
     Returns:
-        the package.
+        the `ray` module.
 
     Raises:
-        BmtoolsError: none answers, or the extra is missing.
+        BmtoolsError: no cluster answers, or the extra is missing.
     """
     require_extra("ray", f"{setting('ray')} {address}")
     set_status(f"connecting to Ray at {address}")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # which Ray warns of otherwise
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # avoids a warning of Ray
     import ray
     from ray._private import worker
 
-    # It prints the loss of a node where the records go, and has no setting against it.
+    # It prints the loss of a node to stdout, between the records, and has no setting to stop this.
     worker._worker_logs_enabled = False
     before = signal.getsignal(signal.SIGTERM)
     host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
-        if host and port.isdecimal():  # Ray itself tries for minutes
+        if host and port.isdecimal():  # Ray itself would try for minutes
             socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
         ray.init(address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False)
     except (ConnectionError, RuntimeError, ValueError, OSError, OverflowError) as error:
@@ -65,14 +65,14 @@ def connected(address: str) -> Any:
 
 
 class _Actor:
-    """A copy of the worker on a node, made for its first part."""
+    """A worker on a node, created for its first part."""
 
     def __init__(self, pickled: bytes) -> None:
         self._pickled = pickled
         self._worker: Callable[[object], Iterable[object]] | None = None
 
     def start(self) -> None:
-        """Do nothing; the node has what it needs to begin."""
+        """Do nothing; a result shows that the node has everything it needs."""
 
     def work(self, part: object) -> Iterator[object]:
         """Yield the results of a part."""
@@ -87,23 +87,23 @@ class _Actor:
 
 
 def made(pickled: bytes) -> Any:
-    """Make the worker of this process.
+    """Create the worker of this process.
 
     Raises:
-        BmtoolsError: the command runs another version.
+        BmtoolsError: the command runs another version of bmtools.
     """
     from ray import cloudpickle
 
     version, make_worker = cloudpickle.loads(pickled)
     if version != __version__:
-        raise BmtoolsError(f"{setting('ray')}: found bmtools {__version__}, expected {version} as "
-                           "where the command runs")
+        raise BmtoolsError(f"{setting('ray')}: found bmtools {__version__}, expected {version}, "
+                           "the version that runs the command; install it on all nodes")
     return make_worker()
 
 
 @dataclass(eq=False)
 class _Copy:
-    """An actor on a node, the future of its start, and its tasks."""
+    """An actor on a node, the future that reports its start, and its tasks."""
 
     actor: Any
     node_id: str
@@ -115,7 +115,7 @@ class _Copy:
 
 @dataclass(eq=False)
 class _Task:
-    """A part, the stream of its results by a copy, and how many copies were lost over it."""
+    """A part, its copy, its stream of results, and the number of copies lost while it ran."""
 
     part: object
     copy: _Copy | None = None
@@ -124,17 +124,17 @@ class _Task:
 
 
 class RayPool:
-    """Copies of a worker on the nodes of a cluster; nodes that join take part.
+    """Copies of a worker on the nodes of a cluster; nodes that join later also get work.
 
     Args:
-        address: of the cluster.
-        make_worker: makes a generator function, as Ray sends to what it iterates; sent to the
-            nodes, where its files must have the same paths.
-        cores: of each copy; None for those of a node, or of a node's GPU.
-        uses_gpu: whether a copy takes a GPU where there are some.
+        address: address of the cluster.
+        make_worker: creates a generator function, because Ray streams the results of generators. It
+            is sent to the nodes, where its files must have the same paths.
+        cores: number of cores for each copy; None for all cores of a node, divided by its GPUs.
+        uses_gpu: whether a copy uses a GPU on nodes that have GPUs.
 
     Attributes:
-        losses: copies that were lost.
+        losses: number of copies that were lost.
 
     Raises:
         BmtoolsError: no cluster answers.
@@ -148,21 +148,21 @@ class RayPool:
         self._pickled = cloudpickle.dumps((__version__, make_worker))
         self._address, self._cores, self._uses_gpu = address, cores, uses_gpu
         self._copies: list[_Copy] = []
-        self._failures: Counter[str] = Counter()  # to start a copy, by node
+        self._failures: Counter[str] = Counter()  # failed starts of a copy, by node
         self._looked = float("-inf")
         self.losses = 0
 
     @property
     def ahead(self) -> int:
-        """Parts that can be under way at a time."""
+        """Number of parts that can be in progress at a time."""
         return _AHEAD * max(1, len(self._copies))
 
     def close(self) -> None:
-        """Leave the cluster; its copies of the worker end."""
+        """Disconnect from the cluster; its copies of the worker end."""
         self._ray.shutdown()
 
     def map(self, parts: Iterable[Part]) -> Iterator[tuple[Part, Iterator[Any]]]:
-        """Yield parts with their results, in order; a few are worked on ahead."""
+        """Yield parts with their results, in order; some parts are started ahead."""
         pending: deque[tuple[Part, Iterator[Any]]] = deque()
         for part in parts:
             pending.append((part, self.submit(part)))
@@ -171,10 +171,10 @@ class RayPool:
         yield from pending
 
     def submit(self, part: object) -> Iterator[Any]:
-        """Begin a part, and return its results, which are waited for.
+        """Start a part and return an iterator that waits for its results.
 
         Raises:
-            BmtoolsError: the worker's own, with the node, or too many copies were lost.
+            BmtoolsError: an error of the worker, with the node, or too many copies were lost.
         """
         task = _Task(part)
         self._assign(task)
@@ -200,20 +200,20 @@ class RayPool:
             task.copy.tasks.remove(task)
 
     def _assign(self, task: _Task) -> None:
-        """Give a task to the copy with the fewest."""
+        """Assign a task to the copy with the fewest tasks."""
         until = time.monotonic() + _PATIENCE_SECONDS
         while not (ready := self._ready()):
             if time.monotonic() > until:
                 raise BmtoolsError(
-                    f"{setting('ray')} {self._address}: no node with {self._cores or 1} cores has "
-                    f"been there for {_PATIENCE_SECONDS:.0f} seconds; add one, and go on with "
-                    f"{setting('resume')}")
+                    f"{setting('ray')} {self._address}: found no node with "
+                    f"{self._cores or 1} cores for {_PATIENCE_SECONDS:.0f} seconds; add one, and "
+                    f"continue with {setting('resume')}")
         task.copy = min(ready, key=lambda copy: len(copy.tasks))
         task.copy.tasks.append(task)
         task.stream = task.copy.actor.work.options(num_returns="streaming").remote(task.part)
 
     def _lose(self, task: _Task, reason: str) -> None:
-        """Give the tasks of a lost copy to others."""
+        """Assign the tasks of a lost copy to other copies."""
         lost = task.copy
         assert lost is not None
         self._copies.remove(lost)
@@ -223,11 +223,11 @@ class RayPool:
             if one.losses > _MOST_LOSSES:
                 raise BmtoolsError(f"{setting('ray')}: {one.losses} workers were lost over the "
                                    f"part that begins {str(one.part)[:40]!r} ({reason}); they may "
-                                   "lack memory")
+                                   "need more memory")
             self._assign(one)
 
     def _ready(self) -> list[_Copy]:
-        """Start copies on nodes that have room for more, and return those that have started."""
+        """Start copies on nodes with free cores or GPUs; return the copies that have started."""
         if time.monotonic() - self._looked > _LOOK_SECONDS:
             self._look_for_nodes()
         starting = {copy.starting: copy for copy in self._copies if not copy.is_ready}
@@ -245,12 +245,12 @@ class RayPool:
                 self._copies.remove(copy)
                 self._failures[copy.node_id] += 1
                 if not self._copies:
-                    raise BmtoolsError(f"{setting('ray')}: node {copy.node} cannot begin to work "
-                                       f"({brief(error)}); bmtools must be on each node") from error
+                    raise BmtoolsError(f"{setting('ray')}: node {copy.node} cannot start to work "
+                                       f"({brief(error)}); install bmtools on each node") from error
         return [copy for copy in self._copies if copy.is_ready]
 
     def _look_for_nodes(self) -> None:
-        """Start copies on nodes that have room for more."""
+        """Start copies on nodes with free cores or GPUs."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         self._looked = time.monotonic()

@@ -1,4 +1,4 @@
-"""Limit on the size of a record: a few kilobytes of compressed input can unpack to gigabytes."""
+"""Limit on the size of a record: a few compressed kilobytes can decompress to gigabytes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import IO, BinaryIO
 from bmtools.errors import DataError, count_of, setting
 
 MEGABYTES = 32
-"""The default."""
+"""Default limit."""
 MEGABYTE = 1_000_000
 _CHUNK_BYTES = 1 << 17
 
 
 @contextmanager
 def limiting_records(max_record_megabytes: int = MEGABYTES) -> Iterator[None]:
-    """Have all readers refuse a record, or what one is made from, of more bytes than this."""
+    """Limit the size of a record, and of the source of one record, for all readers."""
     global _most_bytes
     before, _most_bytes = _most_bytes, max_record_megabytes * MEGABYTE
     try:
@@ -30,19 +30,19 @@ _most_bytes = MEGABYTES * MEGABYTE
 
 
 def most_bytes() -> int:
-    """Return the size that no record may exceed."""
+    """Return the maximum size of a record in bytes."""
     return _most_bytes
 
 
 def limited_lines(stream: BinaryIO, name: str) -> Iterator[bytes]:
-    """Yield the lines of a stream with their ends.
+    """Yield the lines of a stream with their line ends.
 
     Args:
-        stream: to its end.
-        name: of the source in messages.
+        stream: read to its end.
+        name: name of the source in messages.
 
     Raises:
-        DataError: a line is larger than a record may be; it is not read further.
+        DataError: a line is larger than a record may be; reading stops there.
     """
     most = _most_bytes
     for number, line in enumerate(iter(partial(stream.readline, most + 1), b""), 1):
@@ -55,10 +55,10 @@ def to_end_of_line(content: bytes, stream: BinaryIO, name: str, line: int) -> by
     """Return content with the rest of its last line; see `limited_lines`.
 
     Args:
-        content: read from the stream.
-        stream: behind it.
-        name: of the source in messages.
-        line: number of the first line of the content.
+        content: content read from the stream.
+        stream: the stream, positioned after the content.
+        name: name of the source in messages.
+        line: number of the content's first line.
     """
     size = len(content) - 1 - content.rfind(b"\n")
     rest = stream.readline(max(1, _most_bytes + 1 - size))
@@ -70,16 +70,16 @@ def to_end_of_line(content: bytes, stream: BinaryIO, name: str, line: int) -> by
 
 def limited_bytes(stream: BinaryIO | IO[bytes], place: str, before: int = 0,
                   records: int = 1) -> bytes:
-    """Read a stream whole.
+    """Read a complete stream.
 
     Args:
-        stream: to its end.
-        place: of it in messages.
-        before: bytes that count beside its own.
-        records: largest records whose size all that may have.
+        stream: read to its end.
+        place: its name in messages.
+        before: number of bytes to count in addition to the stream's bytes.
+        records: allows the size of this many records of maximum size.
 
     Raises:
-        DataError: it is larger; it is not read further.
+        DataError: the stream is larger; reading stops there.
     """
     content = bytearray()
     while chunk := stream.read(_CHUNK_BYTES):
@@ -89,17 +89,17 @@ def limited_bytes(stream: BinaryIO | IO[bytes], place: str, before: int = 0,
 
 
 def check_record_size(size: int, place: str) -> None:
-    """Refuse what would be a record of more bytes than the limit.
+    """Raise an error if the source of a record is larger than the limit.
 
     Args:
-        size: bytes, or characters of text.
-        place: where it begins, in messages.
+        size: number of bytes, or of characters of text.
+        place: start of the record, in messages.
 
     Raises:
-        DataError: see above.
+        DataError: it is larger.
     """
     if size > _most_bytes:
         most = _most_bytes // MEGABYTE
         raise DataError(f"{place}: found a record of more than {count_of(most, 'megabytes')}, "
-                        "expected a smaller one; "
-                        f"{setting('max_record_megabytes')} raises the limit")
+                        "expected a smaller one; raise the limit with "
+                        f"{setting('max_record_megabytes')}")

@@ -1,6 +1,6 @@
-"""Files at URLs, by fsspec: records are streamed, other inputs cached, outputs uploaded.
+"""Files at URLs, with fsspec: records are streamed, other inputs cached, outputs uploaded.
 
-fsspec is imported, and a connection opened, only for a URL.
+fsspec is imported and a connection is opened only if there is a URL.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ if TYPE_CHECKING:
 _EXTRAS = {"s3": ("s3fs", "s3"), "gs": ("gcsfs", "gs"), "http": ("aiohttp", "http"),
            "https": ("aiohttp", "http")}
 _LAST = ("config.json", "bmtools.json")
-"""Files without which a directory is no checkpoint, and not complete."""
+"""A directory without these files is not a checkpoint and not complete."""
 
 
 def open_url(url: str) -> io.BufferedReader:
-    """Open a file to read it as a stream."""
+    """Open a file as a stream for reading."""
     with _connected(url) as (file_system, path):
         return io.BufferedReader(NamedStream(partial(file_system.open, path, "rb"),
                                              partial(_connected, url)))
 
 
 def size_of(url: str) -> int:
-    """Return the bytes of a file; an error if there is none."""
+    """Return the size of a file in bytes; raise an error if it does not exist."""
     with _connected(url) as (file_system, path):
         return int(file_system.info(path)["size"])
 
 
 def fetched(url: str) -> Path:
-    """Return a local copy of a file and its record, or of a directory, from the user's cache.
+    """Return a local copy of a file with its record, or of a directory, from the user's cache.
 
-    What has changed at the URL is copied again, under another name. A directory of a web server
-    has a name that ends with a slash.
+    A file that has changed at the URL is copied again, under another name. The name of a directory
+    on a web server ends with a slash.
 
     Raises:
-        DataError: there is nothing at the URL, or it cannot be read.
+        DataError: nothing exists at the URL, or it cannot be read.
     """
     with _connected(url) as (file_system, path):
         files = {one: file_system.info(one) for one in (path, path + RECORD)
@@ -64,15 +64,15 @@ def fetched(url: str) -> Path:
 
 
 def staged(url: str) -> Path:
-    """Return the local path at which an output is written before `upload`."""
+    """Return the local path of an output until `upload`."""
     return cache_directory().joinpath(*_local(url, ""))
 
 
 def prepare(target: Path, resume: bool, overwrite: bool) -> None:
-    """Make sure that an output of `staged` can be uploaded; get an unfinished run back.
+    """Check that an output of `staged` can be uploaded, and download an unfinished run.
 
     Raises:
-        BmtoolsError: something is there and may not be replaced, or writing is not possible.
+        BmtoolsError: the output exists and may not be replaced, or cannot be written.
     """
     url = with_urls(str(target))
     with _connected(url, "cannot be written") as (file_system, path):
@@ -89,12 +89,12 @@ def prepare(target: Path, resume: bool, overwrite: bool) -> None:
 
 
 def upload(target: Path) -> Iterator[str]:
-    """Upload an output of `staged` and its unfinished run, remove them here, and yield their URLs.
+    """Upload an output of `staged` and its unfinished run, delete them here, and yield their URLs.
 
-    The files that show that a directory is complete are removed first and uploaded last.
+    The files that mark a directory as complete are removed first and uploaded last.
 
     Raises:
-        DataError: it cannot be written; the local files stay.
+        DataError: the output cannot be written; the local files are kept.
     """
     url = with_urls(str(target))
     found = [one for one in ("", RECORD, *BESIDE) if Path(f"{target}{one}").exists()]
@@ -113,23 +113,23 @@ def upload(target: Path) -> Iterator[str]:
 
 
 def _get(file_system: AbstractFileSystem, path: str, names: Iterable[str], target: Path) -> None:
-    """Copy files below a path to a local one; names that lead out of it are passed over."""
+    """Copy the files under a path to a local directory; skip names that lead out of it."""
     inside = [name for name in names if "/../" not in name]
     file_system.get(inside, [f"{target}{name.removeprefix(path)}" for name in inside])
 
 
 def _local(url: str, content: str) -> tuple[str, str]:
-    """Name a directory of the cache, and the path of a copy there."""
+    """Return a directory of the cache, and the path of a copy in it."""
     name = posixpath.normpath(with_urls(url).replace("://", "/", 1).replace("/../", "/"))
     return f"remote/{hashlib.sha256(f'{name} {content}'.encode()).hexdigest()[:16]}", name
 
 
 @contextmanager
 def _connected(url: str, fault: str = "cannot be read") -> Iterator[tuple[AbstractFileSystem, str]]:
-    """Yield the file system of a URL and its path there, and name the URL in errors of the block.
+    """Yield the file system of a URL and its path there; name the URL in errors of the block.
 
     Raises:
-        DataError: names the URL, the fault and the way out.
+        DataError: names the URL, the fault and the fix.
     """
     shown = with_urls(url)
     if needed := _EXTRAS.get(url.partition("://")[0]):

@@ -1,4 +1,4 @@
-"""SQLite databases that survive kills and take many writers of one machine."""
+"""SQLite databases that survive kills and accept several writers on one machine."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _PATIENCE_SECONDS = 60
 
 
 class SharedDatabase:
-    """A database of one kind, made where it is missing; threads may share it.
+    """A database with an application id, created if it is missing; threads may share it.
 
     Args:
-        path: of the file; None for a temporary one.
-        kind: number that marks databases of this kind.
-        tables: statements that make what is missing.
-        content: what it holds, for messages.
-        label: its name for messages.
+        path: path of the file; None for a temporary database.
+        kind: application id that marks databases of this kind.
+        tables: SQL statements that create missing tables.
+        content: what the database contains, for messages.
+        label: name of the database in messages.
 
     Raises:
-        BmtoolsError: it cannot be written, or is of another kind.
+        BmtoolsError: the database cannot be written, or has another application id.
     """
 
     def __init__(self, path: Path | None, kind: int, tables: str, content: str,
@@ -43,7 +43,7 @@ class SharedDatabase:
                               for name in ("application_id", "schema_version"))
         if version and found != kind:
             raise sqlite3.DatabaseError("it is a database of another program")
-        # Whole after a kill of the process; a power cut may cost the last batches.
+        # Complete after a kill of the process; a power failure may lose the last batches.
         execute(f"PRAGMA journal_mode = {'wal' if is_kept else 'memory'}")
         execute(f"PRAGMA synchronous = {'normal' if is_kept else 'off'}")
         execute(f"PRAGMA application_id = {kind}")
@@ -51,7 +51,7 @@ class SharedDatabase:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Write all that the block writes, or nothing."""
+        """Write everything that the block writes, or nothing."""
         self.connection.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -63,14 +63,14 @@ class SharedDatabase:
 
     @contextmanager
     def failures(self) -> Iterator[None]:
-        """Say what failed in one line, with the way out."""
+        """Turn database errors of the block into a one-line error with a fix."""
         try:
             yield
         except sqlite3.DatabaseError as error:
             raise self.explained(error) from error
 
     def explained(self, error: sqlite3.DatabaseError) -> BmtoolsError:
-        """Return an error that names the database, the reason and the way out."""
+        """Return an error that names the database, the reason and the fix."""
         code = getattr(error, "sqlite_errorname", "")
         if code.startswith("SQLITE_FULL"):
             return cannot_write(self._label, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))

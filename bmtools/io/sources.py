@@ -1,4 +1,4 @@
-"""Sources: bytes and lines from files, members of archives or stdin, compressed or not."""
+"""Bytes and lines from files, members of archives or stdin, compressed or not."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ Note = Callable[[str, str], None]
 
 
 class SourceName(str):
-    """Name of an input of a command that notes the SHA-256 of what is read under it.
+    """Name of a command's input that reports the SHA-256 of the content read from it.
 
     Args:
-        name: of a file; `-` for stdin.
-        note: gets the name and the digest of the uncompressed content once that was read to its
-            end; None for files in archives, whose archive is the input.
+        name: name of a file; `-` for stdin.
+        note: receives the name and the digest of the uncompressed content when it was read
+            completely; None for files in archives, because the archive is the input.
     """
 
     __slots__ = ("note",)
@@ -55,16 +55,16 @@ class SourceName(str):
         return self
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Become a plain name in another process, which notes nothing."""
+        """Become a plain string in another process, which reports no digest."""
         return str, (str(self),)
 
 
 class MemberName(SourceName):
-    """Name of a file in an archive, or of a copy of stdin, which knows how to open it.
+    """Name of a file in an archive, or of a copy of stdin, with a function that opens it.
 
     Args:
-        name: as a path through the archive.
-        opener: opens it.
+        name: path through the archive.
+        opener: opens the file.
         note: as for `SourceName`.
     """
 
@@ -78,12 +78,12 @@ class MemberName(SourceName):
 
 
 def note_of(name: str) -> Note | None:
-    """Return the function that notes the digest of an input; None if nothing does."""
+    """Return the function that receives the digest of an input; None if there is none."""
     return name.note if isinstance(name, SourceName) else None
 
 
 def open_raw(name: str) -> AbstractContextManager[Any]:
-    """Open a file, a URL or stdin for its bytes as they are."""
+    """Open a file, a URL or stdin, without decompression."""
     if isinstance(name, MemberName):
         return name.opener()
     if is_url(name):
@@ -95,11 +95,11 @@ def open_raw(name: str) -> AbstractContextManager[Any]:
 
 @contextmanager
 def open_bytes(name: str, takes_digest: bool = True) -> Iterator[BinaryIO]:
-    """Open a file, or stdin for `-`, undoing gzip or zstd by content and dropping a UTF-8 BOM.
+    """Open a file, or stdin for `-`; decompress gzip and zstd, and drop a UTF-8 BOM.
 
     Args:
-        name: of the file.
-        takes_digest: whether the digest of what is read is taken here, if the name notes it.
+        name: name of the file.
+        takes_digest: whether to compute the digest here, if the name has a function for it.
 
     Raises:
         DataError: the file is missing, unreadable or damaged.
@@ -127,7 +127,7 @@ def open_bytes(name: str, takes_digest: bool = True) -> Iterator[BinaryIO]:
 
 
 class _HashedSource(io.RawIOBase):
-    """Source whose digest is taken while it is read."""
+    """Source whose digest is computed while it is read."""
 
     def __init__(self, stream: Any, name: str, note: Note) -> None:
         self._stream, self._digest = stream, hashlib.sha256()
@@ -137,7 +137,7 @@ class _HashedSource(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        # readinto1 would wait for more if the stream's buffer holds less than it is asked for.
+        # readinto1 would wait for more if the stream's buffer contains less than requested.
         content: bytes = self._stream.read1(len(buffer))
         buffer[:len(content)] = content
         self._digest.update(content)
@@ -147,7 +147,7 @@ class _HashedSource(io.RawIOBase):
 
 
 def _gzip_file(raw: BinaryIO) -> Any:
-    """Open what is gzipped, by Intel's library where it is installed, in a third of the time."""
+    """Open a gzip file; with Intel's library, if installed, this needs a third of the time."""
     try:
         from isal.igzip import IGzipFile
     except ImportError:
@@ -156,14 +156,14 @@ def _gzip_file(raw: BinaryIO) -> Any:
 
 
 def _damage() -> tuple[type[Exception], ...]:
-    """Name the errors of compressed data; a library that was not imported raised none."""
+    """Return the error types of damaged compressed data, including isal's if it is loaded."""
     isal = sys.modules.get("isal.isal_zlib")
     known = (EOFError, zlib.error, zstd.ZstdError, gzip.BadGzipFile)
     return (*known, isal.error) if isal else known
 
 
 def is_compressed(name: str) -> bool:
-    """Tell whether a file is one of gzip or zstd, by its content."""
+    """Return whether a file is compressed with gzip or zstd, according to its content."""
     with open_raw(name) as stream:
         head = stream.read(4)
     return head.startswith(_GZIP) or _ZSTD.match(head) is not None
@@ -173,15 +173,15 @@ def is_compressed(name: str) -> bool:
 def open_text(name: str,
               find_fault: Callable[[bytes, str], str | None] = foreign_bytes,
               takes_digest: bool = True) -> Iterator[BinaryIO]:
-    """Open a source as `open_bytes` does, unless its first bytes are no UTF-8 text.
+    """Open a source as `open_bytes` does; raise an error if its first bytes are not UTF-8 text.
 
     Args:
-        name: of the file; `-` for stdin.
-        find_fault: describes what is wrong with the first bytes of a source with a name.
+        name: name of the file; `-` for stdin.
+        find_fault: returns a description of the fault of a source, from its first bytes and name.
         takes_digest: as for `open_bytes`.
 
     Raises:
-        DataError: names what was found, such as UTF-16 or a PDF, and the command that converts it.
+        DataError: names the content found, such as UTF-16 or a PDF, and the command to convert it.
     """
     with open_bytes(name, takes_digest) as stream:
         head: bytes = stream.peek(HEAD_BYTES)[:HEAD_BYTES]  # type: ignore[attr-defined]
@@ -197,7 +197,7 @@ def source_name(name: str) -> str:
 
 
 def source_stem(name: str) -> str:
-    """Return a source's name without directory and endings: `ner/test.tsv.gz` is `test`."""
+    """Return a source's name without directory and endings: `test` for `ner/test.tsv.gz`."""
     if name == STDIN:
         return "stdin"
     path = Path(readable_name(name))
@@ -205,30 +205,30 @@ def source_stem(name: str) -> str:
 
 
 def split_name(given: str) -> tuple[str, str]:
-    """Split NAME=FILE; a file that is there as a whole, a URL, or stdin, has an empty name."""
+    """Split NAME=FILE; the name is empty for an existing file, a URL or stdin."""
     name, equals, path = given.partition("=")
     return (name, path) if equals and "://" not in name and not Path(given).exists() \
         else ("", given)
 
 
 def with_newlines(content: bytes) -> bytes:
-    """Turn the ends of lines that old Macs and Windows write, CR and CRLF, into LF."""
+    """Convert the line ends of old Macs and Windows, CR and CRLF, to LF."""
     return _CARRIAGE_RETURNS.sub(b"\n", content) if b"\r" in content else content
 
 
 def split_line(line: bytes) -> Sequence[bytes]:
-    """Split a line at the CRs in it, and drop its end: LF, CR or CRLF."""
+    """Split a line at its CRs, and drop its line end: LF, CR or CRLF."""
     return line.rstrip(b"\r\n").split(b"\r") if b"\r" in line else (line.removesuffix(b"\n"),)
 
 
 def read_lines(name: str, find_fault: Callable[[bytes, str], str | None] = foreign_bytes,
                ) -> Iterator[tuple[int, str]]:
-    """Yield numbered lines of UTF-8 text without their ends: LF, CR or CRLF, and nothing else.
+    """Yield numbered lines of UTF-8 text without line ends; only LF, CR and CRLF end a line.
 
-    A file with CR alone is held in memory. The arguments are the first of `open_text`.
+    A file with only CR is kept in memory. For the arguments see `open_text`.
 
     Raises:
-        DataError: bytes that are not UTF-8, or a line larger than a record may be, by its number.
+        DataError: the text is not UTF-8, or a line is larger than a record may be.
     """
     with open_text(name, find_fault) as stream:
         lines = limited_lines(stream, source_name(name))
@@ -241,19 +241,19 @@ def read_lines(name: str, find_fault: Callable[[bytes, str], str | None] = forei
 
 
 def placed_lines(name: str) -> Iterator[tuple[str, str]]:
-    """Yield the lines of a file that are not blank, each after its `file:line`."""
+    """Yield the lines of a file that are not blank, each with its `file:line`."""
     for number, line in read_lines(name):
         if line.strip():
             yield f"{source_name(name)}:{number}", line
 
 
 def read_list(name: str, kind: str = "terms") -> list[tuple[int, str]]:
-    """Read a list, one item a line, with line numbers; blank lines are skipped.
+    """Read a list with one item per line, and the line numbers; skip blank lines.
 
     Raises:
-        DataError: nothing is listed, or bytes that are not UTF-8.
+        DataError: the list is empty, or not UTF-8.
     """
     found = [(number, line.strip()) for number, line in read_lines(name) if line.strip()]
     if not found:
-        raise DataError(f"{source_name(name)}: found no {kind}, expected one a line")
+        raise DataError(f"{source_name(name)}: found no {kind}, expected one per line")
     return found

@@ -1,4 +1,4 @@
-"""Step: a running command as the records of its outputs describe it."""
+"""A running command, as the records of its outputs describe it."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _PACKAGES = ("torch", "transformers", "tokenizers", "accelerate", "ctranslate2",
 
 
 class Step:
-    """What a command reads, writes and spends.
+    """The inputs, outputs and energy of a command.
 
-    The command passes it to its reader, to its writer and to the function that works. Without a
-    command, as a function called from Python has it, it takes no notes.
+    A command passes its step to its reader, its writer and the function that works. The step of a
+    function called from Python has no command and records nothing.
 
     Args:
         command: name of the command, such as `import pubmed`.
         settings: its parameters, without its inputs and outputs.
-        meter: of its energy; None if that is not measured.
+        meter: measures its energy; None if that is not measured.
 
     Attributes:
-        read: SHA-256 of the content of each source that was read to its end, by name.
-        upstream: records of the commands that were piped into it, by the names of inputs.
+        read: SHA-256 of the content of each completely read source, by name.
+        upstream: records of the commands that were piped into this one, by the names of inputs.
         directories: hashes of the directories that it has read, by real path.
-        licences: of the records that it writes.
+        licences: licences of the records that it writes.
     """
 
     def __init__(self, command: str = "", settings: Mapping[str, object] | None = None,
@@ -51,11 +51,11 @@ class Step:
 
     @property
     def seconds(self) -> float:
-        """How long it has been running."""
+        """Seconds since the command started."""
         return time.monotonic() - self._clock
 
     def source(self, name: str) -> str:
-        """Return the name of an input under which its digest is noted."""
+        """Return the name of an input that records the input's digest."""
         from bmtools.io.provenance.pipes import pipe_number
         from bmtools.io.sources import STDIN, SourceName
 
@@ -75,10 +75,10 @@ class Step:
 
     @contextmanager
     def metered(self) -> Iterator[None]:
-        """Meter the work inside the block, unless it is metered already.
+        """Measure the energy of the block, unless it is already measured.
 
         Raises:
-            ValueError: a variable of the environment declares what cannot be.
+            ValueError: an environment variable declares an invalid value.
         """
         if self.meter is not None:
             yield
@@ -92,11 +92,11 @@ class Step:
             self.meter = None
 
     def energy(self) -> JsonObject:
-        """Return the energy of the work so far; empty if it is not metered."""
+        """Return the energy of the work so far; empty if it is not measured."""
         return self.meter.total() if self.meter else {}
 
     def gather_energy(self, all_gather: Callable[[list[JsonObject]], list[JsonObject]]) -> None:
-        """Add the energy of a launcher's other processes; see `Meter.gather`."""
+        """Add the energy of the launcher's other processes; see `Meter.gather`."""
         if self.meter:
             self.meter.gather(all_gather)
 
@@ -106,10 +106,10 @@ class Step:
             self.meter.resume(earlier)
 
     def keys(self, seconds: float = 0.0) -> JsonObject:
-        """Return the keys that all records of the step have.
+        """Return the keys that all records of the step share.
 
         Args:
-            seconds: since the work began; for work without a command.
+            seconds: seconds since the work began; for work without a command.
         """
         began = datetime.now(UTC) - timedelta(seconds=self.seconds if self.command else seconds)
         keys: JsonObject = {"started": began.isoformat(timespec="seconds")}
@@ -121,7 +121,7 @@ class Step:
 
 
 def versions_used(*packages: str) -> dict[str, str]:
-    """Return the versions of bmtools, Python and packages; without names, those of known packages
-    that were imported."""
+    """Return the versions of bmtools, Python and the packages; without arguments, of the imported
+    packages among the known ones."""
     names = packages or [name for name in _PACKAGES if name in sys.modules]
     return {**versions(*names), "python": platform.python_version()}

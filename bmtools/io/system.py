@@ -1,4 +1,4 @@
-"""System: signals that end a process, and the cores and memory that it may use in containers."""
+"""Signals that end a process, and the cores and memory that it may use in a container."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-# Ctrl-C, a lost terminal, a scheduler's SIGTERM and its warning.
+# Ctrl-C, a lost terminal, and a scheduler's SIGTERM and its warning.
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1)
-# Programs such as uv forward a Ctrl-C that the terminal has sent already.
+# Programs such as uv forward a Ctrl-C that the terminal has already sent.
 REPEAT_SECONDS = 0.2
 STOPPED = 75
 """Exit code of a run that stopped early and can be resumed: EX_TEMPFAIL in `sysexits.h`."""
@@ -27,8 +27,8 @@ class Ended(BaseException):
     """A signal that ends the command.
 
     Args:
-        number: of the signal; all except SIGTERM and SIGHUP end it as Ctrl-C does.
-        left: what that leaves, in words.
+        number: number of the signal; all except SIGTERM and SIGHUP are treated as Ctrl-C.
+        left: text that describes the work left behind.
     """
 
     def __init__(self, number: int, left: str = "") -> None:
@@ -39,15 +39,16 @@ class Ended(BaseException):
 
 
 class Interruption:
-    """Signals that were sent to this process and have not ended it yet.
+    """Signal that was sent to this process and has not ended it yet.
 
-    The handler only sets `number`, since Python drops an exception that is raised inside a
-    destructor. Work that reports its status, and files before they are put in place, call `check`.
-    If nothing has checked for half a second, as in a read that waits for a pipe, a timer sends the
-    signal again, and only then the handler raises. A second signal ends the process at once.
+    The handler only sets `number`, because Python drops an exception that is raised inside a
+    destructor. Work that reports its status calls `check`, and so do writers before they rename a
+    file. If nothing calls it for half a second, as in a read that waits for a pipe, a timer sends
+    the signal again, and only then the handler raises. A second signal ends the process
+    immediately.
 
-    A process has one set of signal handlers, and so one of these; a thread or a function called
-    from Python without the command line never sees a signal here.
+    A process has one set of signal handlers and therefore one instance of this class. A thread, or
+    a function called from Python without the command line, never sees a signal here.
     """
 
     def __init__(self) -> None:
@@ -82,7 +83,7 @@ class Interruption:
         self.number, self._timer, self._is_overdue = 0, None, False
 
     def _remind(self, seconds: float) -> None:
-        """Send the signal again after some time, unless it is cleared by then."""
+        """Send the signal again after some time, unless it is cleared before."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -99,7 +100,7 @@ interruption = Interruption()
 
 
 def usable_cores() -> int:
-    """Count the cores that this process may run on: its share, where a container limits it."""
+    """Count the cores that this process may use, including a container's limit."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") \
         else os.cpu_count() or 1
     for directory in _control_groups("cpu"):
@@ -113,14 +114,14 @@ def usable_cores() -> int:
 
 
 def usable_memory_bytes() -> int:
-    """Return the memory that this process may use: the machine's, or less where it is limited."""
+    """Return the memory that this process may use, including limits below the machine's memory."""
     found = [read_system(directory / name) for directory in _control_groups("memory")
              for name in ("memory.max", "memory.limit_in_bytes")]
     page = os.sysconf("SC_PAGE_SIZE")
     limits = [page * os.sysconf("SC_PHYS_PAGES"), *map(int, filter(str.isdigit, found))]
     addresses, _ = resource.getrlimit(resource.RLIMIT_AS)  # ulimit -v
     if addresses != resource.RLIM_INFINITY:
-        # Libraries reserve addresses for far more than they hold.
+        # Libraries reserve addresses for far more memory than they use.
         size, resident = [*map(int, read_system("proc/self/statm").split()), 0, 0][:2]
         limits.append(max(addresses - page * (size - resident), page))
     return min(limits)
@@ -128,14 +129,14 @@ def usable_memory_bytes() -> int:
 
 @contextmanager
 def handling_signals(numbers: Iterable[int], handle: Callable[[int], None]) -> Iterator[None]:
-    """Call a function with each signal of some numbers, but for those that the caller ignores.
+    """Call a function for each of these signals, except for signals that the caller ignores.
 
-    Does nothing outside of the main thread, where Python cannot receive signals.
+    Does nothing outside the main thread, where Python cannot receive signals.
     """
     before = {}
     with suppress(ValueError):  # not in the main thread
         for number in numbers:
-            if signal.getsignal(number) != signal.SIG_IGN:  # by nohup
+            if signal.getsignal(number) != signal.SIG_IGN:  # ignored under nohup
                 before[number] = signal.signal(number, lambda number, _frame: handle(number))
     try:
         yield
@@ -146,7 +147,7 @@ def handling_signals(numbers: Iterable[int], handle: Callable[[int], None]) -> I
 
 @contextmanager
 def signals_deferred() -> Iterator[None]:
-    """Let signals that end a process wait for the end of a block that must not be left halfway."""
+    """Delay ending signals until the end of a block that must be completed."""
     found: list[int] = []
     try:
         with handling_signals(ENDING_SIGNALS, found.append):
@@ -157,7 +158,7 @@ def signals_deferred() -> Iterator[None]:
 
 
 def read_system(name: str | Path) -> str:
-    """Read a file of the system, such as `proc/cpuinfo`; empty where there is none."""
+    """Read a file of the system, such as `proc/cpuinfo`; empty if it does not exist."""
     try:
         return (_SYSTEM / name).read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
@@ -165,15 +166,15 @@ def read_system(name: str | Path) -> str:
 
 
 def matching(pattern: str) -> list[str]:
-    """List the system's files whose names match, as `read_system` takes them."""
+    """List the system's files whose names match a pattern, as names for `read_system`."""
     return sorted(str(path.relative_to(_SYSTEM)) for path in _SYSTEM.glob(pattern))
 
 
 def _control_groups(controller: str) -> list[Path]:
-    """List the control groups that bind this process, its own and those around it.
+    """List the control groups that limit this process: its own and the groups around it.
 
-    A container often sees its own group as the root, so the path that Linux names may be absent;
-    the root is looked at in any case.
+    A container often sees its own group as the root, so the path in `/proc` may be absent. The root
+    is always included.
     """
     root = _SYSTEM / "sys/fs/cgroup"
     found = []

@@ -1,8 +1,8 @@
-"""Unfinished output: hidden names, locks, and the removal of what ended processes left.
+"""Unfinished output: hidden names, locks, and the removal of files that ended processes left.
 
-A file or directory is written under a hidden name beside its own, which contains the machine and
-the process. Its writer has locked the output. The kernel releases the lock however the process
-ends, so what the next one to lock it finds is abandoned.
+A file or directory is written under a hidden name next to its final name. The hidden name contains
+the machine and the process. The writer locks the output, and the kernel releases the lock however
+the process ends. So unfinished files found by the next process with the lock are abandoned.
 """
 
 from __future__ import annotations
@@ -25,49 +25,49 @@ _HIDDEN = re.compile(r"\.(?P<name>.+)\.(?P<host>[^.]+)-(?P<boot>\w+)-\d+-\w{4}\.
                      r"(?P<kind>partial|replaced|finished|moving)", re.DOTALL)
 FINISHED, _REPLACED, MOVING = "finished", "replaced", "moving"
 RUN = ".run"
-"""Ending of the directory beside an output that holds its unfinished run."""
+"""Ending of the directory next to an output that contains its unfinished run."""
 KEPT = ".kept"
-"""Ending of the directory beside an output that holds checkpoints of its phases and steps."""
+"""Ending of the directory next to an output that contains checkpoints of its phases and steps."""
 BESIDE = (RUN, KEPT)
-"""Endings of the directories beside an output that hold what leads to it, until it is there."""
+"""Endings of the directories next to an output that exist until it is complete."""
 
 
 def real_path(path: str | os.PathLike[str]) -> Path:
-    """Return the path that is written: symbolic links are followed, also to what is not there."""
+    """Return the path that is written; symbolic links are followed, even to a missing target."""
     return Path(os.path.realpath(path))
 
 
 def hidden_path(target: Path, kind: str, place: Path | None = None) -> Path:
-    """Name an unfinished file or directory for a target.
+    """Return a hidden path for an unfinished file or directory.
 
     Args:
         target: the final path.
-        kind: `partial` while it is written, `replaced` for an older one that has given way,
-            `finished` for one whose files belong into a directory that stays, and `moving` while
-            they are on their way.
-        place: directory of the hidden one; the target's own if not given.
+        kind: `partial` while it is written, `replaced` for an older directory that was renamed,
+            `finished` for a directory whose files belong in a directory that is kept, and `moving`
+            while these files are moved.
+        place: directory of the hidden path; by default the target's directory.
     """
     process = f"{'-'.join(_machine())}-{os.getpid()}-{os.urandom(2).hex()}"
     return (place or target.parent) / f".{_short(target)}.{process}.{kind}"
 
 
 def is_hidden(path: Path, target: Path) -> bool:
-    """Tell whether a path is that of a target's unfinished output or of its lock."""
+    """Return whether a path is a target's unfinished output or its lock."""
     found = _HIDDEN.fullmatch(path.name)
     return found["name"] == _short(target) if found else path.name == _lock_name(target)
 
 
 @contextmanager
 def reserved(target: Path, place: Path) -> Iterator[None]:
-    """Keep an output to this process, make its directory, and remove what was left of it.
+    """Lock an output for this process, create its directory, and remove abandoned files.
 
     Args:
         target: a file or directory to write.
-        place: existing or missing directory of its unfinished files.
+        place: directory of its unfinished files, existing or missing.
 
     Raises:
-        BmtoolsError: another process writes it.
-        OSError: nothing can be written there.
+        BmtoolsError: another process is writing the output.
+        OSError: the directory cannot be written.
     """
     missing = [parent for parent in (place, *place.parents) if not parent.exists()]
     place.mkdir(parents=True, exist_ok=True)
@@ -94,22 +94,23 @@ def reserved(target: Path, place: Path) -> Iterator[None]:
 
 
 def refuse_unfinished(run: Path, resume: bool, overwrite: bool) -> None:
-    """Refuse to start where an unfinished run is, unless it is resumed or replaced; cheap."""
+    """Raise an error if there is an unfinished run that is neither resumed nor replaced; fast."""
     if run.exists() and not resume and not overwrite:
-        raise BmtoolsError(f"{run} holds an unfinished run; {setting('resume')} continues it, "
-                           f"{setting('overwrite')} starts again")
+        raise BmtoolsError(f"{run} contains an unfinished run; use {setting('resume')} to continue "
+                           f"it, or {setting('overwrite')} to start again")
 
 
 def remove_abandoned(directory: Path, target: Path | None = None) -> None:
     """Remove unfinished files and directories whose processes have ended.
 
-    An exchange of an older output that a kill interrupted is reversed, or completed if the files
-    of a finished directory were on their way. The caller has reserved the outputs, so only other
-    machines can be writing: of those nobody here can know.
+    If a kill interrupted the replacement of an older output, the older output is restored. If the
+    files of a finished directory were being moved, the move is completed. The caller has locked the
+    output, so only other machines can be writing it. Their files are left, because nothing here
+    shows whether their processes still run.
 
     Args:
-        directory: where they are.
-        target: whose they are; all of the directory if not given.
+        directory: directory of the unfinished files.
+        target: the output that they belong to; by default any output in the directory.
     """
     host, boot = _machine()
     for path in directory.iterdir() if directory.is_dir() else ():
@@ -129,7 +130,7 @@ def remove_abandoned(directory: Path, target: Path | None = None) -> None:
 
 
 def keep_owner(source: Path, *targets: Path) -> None:
-    """Give files the owner of another one, as far as this user may."""
+    """Give files the owner of another file, if this user is allowed to."""
     owner = source.stat()
     with suppress(PermissionError):
         for path in targets:
@@ -137,14 +138,14 @@ def keep_owner(source: Path, *targets: Path) -> None:
 
 
 def content_of(target: Path) -> list[Path]:
-    """List what writing a directory would replace."""
+    """List the files in a directory that writing it would replace."""
     names = {"lost+found", *(target.name + ending for ending in (*BESIDE, ".logs"))}
     return [path for path in target.iterdir()
             if path.name not in names and not is_hidden(path, target)]
 
 
 def exchange(partial: Path, target: Path) -> None:
-    """Replace a directory in two steps; after a kill between them `remove_abandoned` goes back."""
+    """Replace a directory in two steps; `remove_abandoned` repairs a kill between them."""
     replaced = target.rename(partial.with_suffix(f".{_REPLACED}"))
     try:
         partial.rename(target)
@@ -155,10 +156,10 @@ def exchange(partial: Path, target: Path) -> None:
 
 
 def move_in(finished: Path, target: Path) -> None:
-    """Move the files of a finished hidden directory into a directory in place of its own.
+    """Move the files of a finished hidden directory into an existing directory.
 
-    `bmtools.json`, which shows that a directory is complete, is moved last. After a kill on the way
-    `remove_abandoned` calls this again.
+    `bmtools.json`, which marks a directory as complete, is moved last. If a kill interrupts this,
+    `remove_abandoned` calls it again.
     """
     if finished.suffix != f".{MOVING}":
         for path in content_of(target):
@@ -182,7 +183,7 @@ def _lock_name(target: Path) -> str:
 
 @cache
 def _machine() -> tuple[str, str]:
-    """Return the machine's name, and what tells this start of it from others."""
+    """Return the machine's name and an identifier of its current boot."""
     boot = read_system("proc/sys/kernel/random/boot_id").partition("-")[0]
     return re.sub(r"[./]", "_", os.uname().nodename), boot or "0"
 

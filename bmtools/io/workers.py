@@ -1,7 +1,7 @@
-"""Workers: what they make of the parts of an input, in the order of these, wherever they are.
+"""Workers: functions from a part of the input to outcomes, run in processes or on a cluster.
 
-Worker processes import this module and that of their work, so neither should import torch or
-transformers, which would cost each of them seconds and hundreds of megabytes.
+Worker processes import this module and the module of their work. Neither should import torch or
+transformers, which would cost each process seconds and hundreds of megabytes.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _PARTS_AHEAD = 2  # for each process
 
 
 class Workers(Settings, title="Processes"):
-    """Processes: those of this machine, or of a cluster."""
+    """Processes of this machine or of a cluster."""
 
-    workers: int = option(1, "Processes of this machine; 0 for one for each core.")
+    workers: int = option(1, "Number of processes on this machine; 0 means one per core.")
     ray: str | None = option(
-        None, "Address of a Ray cluster that does the work instead, HOST:PORT, auto for that of "
-              "this machine, or local to start one; its nodes read the same files.")
+        None, "Address of a Ray cluster to use instead: HOST:PORT, auto for the cluster of this "
+              "machine, or local to start one; its nodes must see the same files.")
 
 
 ONE_WORKER = Workers(1)
-"""This process."""
+"""Work in this process."""
 
 
 @dataclass
@@ -55,11 +55,11 @@ class Outcome:
     """Outcome of a part, or of some of its records.
 
     Args:
-        lines: records, as JSON Lines; a pass that collects something else puts it here.
-        records: their number.
+        lines: records as JSON Lines, or other results that a pass collects.
+        records: number of records.
         aside: lines for a second file, such as records left out.
         rejects: places, reasons and contents of bad records, as JSON Lines.
-        counts: for people, by name.
+        counts: counts for closing messages, by name.
     """
 
     lines: bytes = b""
@@ -69,7 +69,7 @@ class Outcome:
     counts: Counter[str] = field(default_factory=Counter)
 
     def add(self, records: Iterable[Record]) -> None:
-        """Add records; those before an error are added, too."""
+        """Add records, including records before an error."""
         found: list[Record] = []
         try:
             found.extend(records)
@@ -86,24 +86,24 @@ class Outcome:
         self.rejects += encode_lines([(error.place, error.reason, error.content)])
 
     def hand_over(self, reject: Reject) -> None:
-        """Reject its bad records."""
+        """Pass the bad records to `reject`."""
         for line in self.rejects.splitlines():
             reject(RecordError(*msgspec.json.decode(line)))
 
 
 Step = Callable[[Iterator[Record], Outcome], Iterable[Record]]
 Worker = Callable[[Any], Iterable[Outcome]]
-"""What a process does with a part, of which it must make one outcome at least."""
+"""Function that processes a part and returns one outcome or more."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Outcome, dec_hook=lambda kind, found: kind(found)).decode
 
 
 class RecordWorker:
-    """Worker that takes the records of blocks through a step.
+    """Worker that passes the records of blocks through a step.
 
     Args:
-        make_step: called once in each process; a step keeps nothing from one block to the next.
+        make_step: called once in each process; a step keeps no state between blocks.
     """
 
     def __init__(self, make_step: Callable[[], Step]) -> None:
@@ -122,11 +122,11 @@ class RecordWorker:
 
 def collected(records: RecordReader, make_worker: Callable[[], Worker], workers: Workers,
               reject: Reject, activity: str) -> Iterator[bytes]:
-    """Yield the lines of all outcomes of blocks, in the order of these.
+    """Yield the lines of all outcomes of blocks, in the order of the blocks.
 
     Args:
-        records: names the files; its `hashes` are filled.
-        make_worker: called once in each process, to which it is sent.
+        records: contains the file names; its `hashes` are filled.
+        make_worker: called once in each process; must be picklable.
         workers: do the work.
         reject: receives bad records.
         activity: a few words for the status.
@@ -140,13 +140,13 @@ def collected(records: RecordReader, make_worker: Callable[[], Worker], workers:
 
 def results_of(parts: Iterator[Part], make_worker: Callable[[], Worker], workers: Workers,
                spool: Path | None = None) -> Generator[tuple[Part, Iterable[Outcome]]]:
-    """Yield parts, without their lines where others read them, and their outcomes, in order.
+    """Yield parts and their outcomes, in order; parts that other processes read have no lines.
 
     Args:
-        parts: of the input; one that a cluster works on together with others stands for them.
-        make_worker: called once in each process, to which it is sent.
+        parts: parts of the input; for a group of parts on a cluster, only the last part is yielded.
+        make_worker: called once in each process; must be picklable.
         workers: do the work.
-        spool: beginning of the names of files by which the outcomes of files are sent.
+        spool: start of the names of files through which the outcomes of files are sent.
     """
     if workers.ray:
         from bmtools.io.ray_cluster import RayPool
@@ -168,13 +168,13 @@ def results_of(parts: Iterator[Part], make_worker: Callable[[], Worker], workers
 
 
 class _Sender:
-    """Worker that sends the outcomes of files, which may be large, by way of a file."""
+    """Worker that sends the outcomes of whole files, which may be large, through a file."""
 
     def __init__(self, make_worker: Callable[[], Worker], spool: Path | None) -> None:
         self._worker, self._spool = make_worker(), spool
 
     def __call__(self, part: Part) -> tuple[Part, list[Outcome] | Path, BmtoolsError | None]:
-        """Return a part, its outcomes or their file, and what ended them."""
+        """Return a part, its outcomes or their file, and the error that ended them."""
         outcomes: list[Outcome] = []
         error = None
         path = self._spool.with_name(f"{self._spool.name}-{part.number}") \
@@ -207,7 +207,7 @@ def _received(sent: list[Outcome] | Path, error: BmtoolsError | None) -> Iterato
 
 
 class _GroupWorker:
-    """Worker on a cluster, which yields the encoded outcomes of a group of parts."""
+    """Worker on a cluster that yields the encoded outcomes of a group of parts."""
 
     def __init__(self, make_worker: Callable[[], Worker]) -> None:
         self._worker = make_worker()
@@ -220,14 +220,15 @@ class _GroupWorker:
 
 def map_parallel(parts: Iterable[Item], make_worker: Callable[[], Callable[[Item], Result]],
                  processes: int, remedy: str) -> Generator[Result]:
-    """Map parts to results by processes of this machine, in the order of the parts.
+    """Map parts to results with processes of this machine, in the order of the parts.
 
     Args:
-        parts: such as blocks; taken ahead by a few for each process, so that as many results wait.
-        make_worker: called once in each process, to which it must be possible to send it; a worker
-            gets its parts in their order.
-        processes: 0 for one a core; one works in this process, and so does a single part.
-        remedy: advice for the message where a process dies.
+        parts: parts such as blocks; a few parts per process are read ahead, and their results wait.
+        make_worker: called once in each process; must be picklable. A worker gets its parts in
+            order.
+        processes: number of processes, 0 for one per core; with one process or a single part, the
+            work is done in this process.
+        remedy: advice in the message if a process dies.
 
     Raises:
         BmtoolsError: a process died.
@@ -242,7 +243,7 @@ def map_parallel(parts: Iterable[Item], make_worker: Callable[[], Callable[[Item
     import multiprocessing
     from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
 
-    # Forking would copy the locks of libraries that run threads by now, in whatever state.
+    # Forking would copy locks of libraries that already run threads, in any state.
     pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"),
                                _start_worker, (in_this_setting(make_worker),))
     try:
@@ -252,22 +253,22 @@ def map_parallel(parts: Iterable[Item], make_worker: Callable[[], Callable[[Item
             yield pending.popleft().result()
             pending.extend(pool.submit(_work, part) for part in islice(parts, 1))
     except BrokenProcessPool as error:
-        raise BmtoolsError("a worker process ended, perhaps for lack of memory; "
+        raise BmtoolsError("a worker process ended, perhaps because memory ran out; "
                            f"{remedy}") from error
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-_kept: list[Any] = []  # the worker of a worker process, and the settings of its life
+_kept: list[Any] = []  # a worker process's worker and its settings, kept until it ends
 
 
 def in_this_setting(make_worker: Callable[[], Made]) -> Callable[[], Made]:
-    """Have a function called in another process spell settings and limit records as this one."""
+    """Make another process spell settings and limit records as this process does."""
     return partial(_in_setting, make_worker, setting("x") != "x", most_bytes() // MEGABYTE)
 
 
 def _in_setting(make_worker: Callable[[], Made], as_flags: bool, megabytes: int) -> Made:
-    kept = ExitStack()  # never closed: they are those of the process
+    kept = ExitStack()  # never closed: the settings apply until the process ends
     kept.enter_context(settings_spelled_as_flags(as_flags))
     kept.enter_context(limiting_records(megabytes))
     _kept.append(kept)
@@ -275,14 +276,14 @@ def _in_setting(make_worker: Callable[[], Made], as_flags: bool, megabytes: int)
 
 
 def _start_worker(make_worker: Callable[[], Callable[[Any], Any]]) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process decides when to stop
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     _kept.append(make_worker())
 
 
 def _end_with_parent() -> None:
-    """Leave when the parent is killed; the pool's own pipes would never show it."""
+    """Exit when the parent is killed; the pool's pipes would not show it."""
     import multiprocessing
 
     parent = multiprocessing.parent_process()

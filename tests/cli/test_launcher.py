@@ -121,7 +121,7 @@ time.sleep(1); report("RuntimeError: connection closed by peer"); sys.exit(1)
 """)
     assert code == 1
     assert capfd.readouterr().err == \
-        "bmtools: process 2 of 2 was ended by SIGKILL, perhaps for lack of memory\n"
+        "bmtools: process 2 of 2 was ended by SIGKILL, perhaps because memory ran out\n"
 
 
 def test_a_traceback_is_shown_whole(run: Run, capfd) -> None:

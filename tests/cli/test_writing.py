@@ -42,8 +42,8 @@ def test_nothing_is_built_from_a_cut_download(tmp_path: Path) -> None:
                               if line.startswith("bmtools: "))
     assert producer == f"bmtools: {reason}"
     assert reader.startswith("bmtools: <stdin>:")
-    assert reader.endswith(f": the records are incomplete, since 'bmtools import text' failed "
-                           f"({reason}); mend that, and run both again")
+    assert reader.endswith(f": the records are incomplete, because 'bmtools import text' failed "
+                           f"({reason}); fix that, then run both again")
     assert not (tmp_path / "vocab").exists()
 
 

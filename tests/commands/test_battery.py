@@ -27,7 +27,7 @@ Run = Callable[..., Any]
 pytestmark = pytest.mark.usefixtures("one_thread")
 NO_TEXT = "no text in the input; expected records with some text"
 NO_RECORDS = "FILE: found no records, expected at least one"
-ALLOWED = "; --allow-empty accepts none"
+ALLOWED = "; use --allow-empty to accept it"
 STEPS = ("--steps", "4", "--max-length", "16", "--batch-size", "4")
 TAGGED = tuple({"id": str(number), "text": "Il paziente ha asma.", "entities": [
     {"start": 15, "end": 19, "type": "DIS"}]} for number in range(4))
@@ -231,8 +231,8 @@ def test_half_a_corpus_is_refused(kit: Kit) -> None:
     lines = [json.dumps(record).encode() for record in kit.case.records]
     marked = kit.write(*lines, json.dumps({
         "bmtools": "incomplete", "command": "bmtools import pubmed", "reason": "cut"}).encode())
-    told = (f"bmtools: {marked}:{len(lines) + 1}: the records are incomplete, since 'bmtools "
-            "import pubmed' failed (cut); mend that, and run both again\n")
+    told = (f"bmtools: {marked}:{len(lines) + 1}: the records are incomplete, because 'bmtools "
+            "import pubmed' failed (cut); fix that, then run both again\n")
     cut = kit.write(name="cut.jsonl")
     cut.write_bytes(b"\n".join([*lines, b'{"id": "z", "text": "Il cuo']))
     for source, message in ((marked, told), (
@@ -257,7 +257,7 @@ def test_a_record_that_is_too_large_is_refused(kit: Kit) -> None:
     assert outcome.code == 1
     assert outcome.err.endswith(
         f"bmtools: {source}:{len(lines) + 1}: found a record of more than 1 megabyte, expected a "
-        "smaller one; --max-record-megabytes raises the limit\n")
+        "smaller one; raise the limit with --max-record-megabytes\n")
     assert kit.left() == []
 
 

@@ -113,7 +113,7 @@ def test_empty_input(run, source, options, form: str, tmp_path: Path) -> None:
     lost = " (annotations lost: 2)" if form == "standoff" else ""
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err == (f"bmtools: {path}: found no records{lost}, expected at least one; "
-                           "--allow-empty accepts none\n")
+                           "use --allow-empty to accept it\n")
     assert not out.exists()
     outcome = run("import", form, path, "--allow-empty", *options.get(form, ()))
     assert (outcome.code, outcome.out) == (0, "")

@@ -269,8 +269,8 @@ def test_resumed_equals_uninterrupted(run: Run, interrupted: Run, fresh: list[An
     assert not (tmp_path / "out").exists()
     again = run(*fresh, *more)
     assert again.code == 1
-    assert again.err == (f"bmtools: {tmp_path / 'out.run'} holds an unfinished run; --resume "
-                         "continues it, --overwrite starts again\n")
+    assert again.err == (f"bmtools: {tmp_path / 'out.run'} contains an unfinished run; use "
+                         "--resume to continue it, or --overwrite to start again\n")
     resumed = run(*fresh, *more, "--resume")
     assert [line.get("step") for line in resumed.records] == [4, 5, None]
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")

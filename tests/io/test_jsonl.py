@@ -98,7 +98,7 @@ def test_sources_without_a_record_are_named(tmp_path: Path) -> None:
             list(read(names[:2]))
         assert str(caught.value) == (f"{names[0]}, {names[1]}: found no records, expected at least "
                                      "one")
-    with pytest.raises(DataError, match=r"c and 1 more: found no records.*; allow_empty accepts"):
+    with pytest.raises(DataError, match=r"c and 1 more: found no records.*; use allow_empty"):
         list(RecordReader(names, allow_empty=False))
     assert list(RecordReader(names, allow_empty=True)) == []
     paths[3].write_bytes(LINES)
@@ -189,7 +189,7 @@ def test_a_list_has_its_lines_numbered(tmp_path: Path) -> None:
     path.write_bytes(b"\xef\xbb\xbf one \n\ntwo words\r\n")
     assert read_list(str(path)) == [(1, "one"), (3, "two words")]
     path.write_bytes(b"\n  \n")
-    with pytest.raises(DataError, match="found no drugs, expected one a line"):
+    with pytest.raises(DataError, match="found no drugs, expected one per line"):
         read_list(str(path), "drugs")
 
 

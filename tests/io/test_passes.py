@@ -139,9 +139,9 @@ def test_other_input_and_other_settings_are_refused(files: list[str], tmp_path: 
     with pytest.raises(CheckpointError, match=r"unfinished run has least 3, found 4; resume with"):
         work(RecordReader(files), ONE, output, least=4)
     for other in (files[1:], files[1:2]):
-        with pytest.raises(CheckpointError, match="run read other input than this; resume with"):
+        with pytest.raises(CheckpointError, match="run read other input; resume with"):
             work(RecordReader(other), ONE, output, least=3)
-    with pytest.raises(BmtoolsError, match="holds an unfinished run; resume continues it"), \
+    with pytest.raises(BmtoolsError, match="contains an unfinished run; use resume to continue"), \
             opened_pass(output, {}, ONE):
         pass
 

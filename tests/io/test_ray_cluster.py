@@ -65,5 +65,5 @@ def test_a_failure_names_the_node(cluster: Any, run: Callable[..., Any], tmp_pat
 
 def test_another_version_on_a_node_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     cloudpickle = pytest.importorskip("ray.cloudpickle", reason="the extra ray is not installed")
-    with pytest.raises(BmtoolsError, match=r"found bmtools .*, expected 0\.0 as where the command"):
+    with pytest.raises(BmtoolsError, match=r"found bmtools .*, expected 0\.0, the version"):
         ray_cluster.made(cloudpickle.dumps(("0.0", list)))

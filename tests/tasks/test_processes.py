@@ -202,7 +202,7 @@ def test_only_the_same_run_is_resumed(start: Start, data: Path, tmp_path: Path) 
     changed = tmp_path / "changed.jsonl"
     changed.write_text((data / "dev.jsonl").read_text().replace("DRUG", "DIS", 1))
     for more, message in [
-            ((), f"{tmp_path / 'out.run'} holds an unfinished run; --resume continues it"),
+            ((), f"{tmp_path / 'out.run'} contains an unfinished run; use --resume to continue"),
             (("--resume", "--set", "dropout=0.2"), "the unfinished run has dropout 0.1, found 0.2"),
             (("--resume", "--dev", changed), "the unfinished run has content of dev"),
             (("--resume", "--model", tmp_path / "other"), "has content of the model")]:

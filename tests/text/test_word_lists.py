@@ -36,8 +36,8 @@ def test_words_are_read_from_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("content", "message"), [
-    ("", r"words.txt: found no words, expected one a line"),
-    (" \n\n", r"words.txt: found no words, expected one a line"),
+    ("", r"words.txt: found no words, expected one per line"),
+    (" \n\n", r"words.txt: found no words, expected one per line"),
     ("asma\n+++\n", r"words.txt:2: found '\+\+\+', which contains no letter or digit"),
     ("\u00ad\n", r"words.txt:1: found '\\xad', which contains no letter")])
 def test_files_without_words_are_errors(tmp_path: Path, content: str, message: str) -> None:

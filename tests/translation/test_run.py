@@ -121,7 +121,7 @@ def test_annotations_are_projected_after_all_records_are_translated(
 @pytest.mark.usefixtures("all_kept")
 def test_finished_records_are_not_translated_or_joined_again(
         dictionary: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.warns(match="goes on from there"), pytest.raises(_Killed):
+    with pytest.warns(match="finished work is saved in"), pytest.raises(_Killed):
         _write(tmp_path / "out", dictionary, 5)
     done = json.loads((tmp_path / "out.run" / "progress.json").read_bytes())
     assert done["inputs"] >= 8
@@ -152,7 +152,7 @@ def test_other_settings_and_records_are_rejected(
         _write(output, dictionary, engine="oracle")
     other = [*RECORDS[:2], RECORDS[2].replace(text="Number 1."), *RECORDS[3:]]
     for records in (other, RECORDS[:3], []):
-        with pytest.raises(CheckpointError, match="run read other input than this; resume"):
+        with pytest.raises(CheckpointError, match="run read other input; resume"):
             _write(output, dictionary, records=records)
     # Records after the finished ones may change.
     _write(output, dictionary, records=[*RECORDS[:-1], RECORDS[0].replace(id="new")])
@@ -168,13 +168,13 @@ def test_a_short_run_that_fails_leaves_nothing(
 
 def test_resumed_run_is_kept_after_an_error(
         dictionary: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch, pytest.warns(match="goes on from there"), \
+    with monkeypatch.context() as patch, pytest.warns(match="finished work is saved in"), \
             pytest.raises(_Killed):
         patch.setattr(run_module, "COMMIT_SECONDS", -1.0)
         patch.setattr(passes, "_WORTH_KEEPING_SECONDS", -1.0)
         _write(tmp_path / "out", dictionary, 5)
     before = (tmp_path / "out.run" / "progress.json").read_bytes()
-    with pytest.warns(match="goes on from there"), pytest.raises(CheckpointError):
+    with pytest.warns(match="finished work is saved in"), pytest.raises(CheckpointError):
         _write(tmp_path / "out", dictionary, engine="oracle")
     assert (tmp_path / "out.run" / "progress.json").read_bytes() == before
 
@@ -223,7 +223,7 @@ def test_command_resumes_and_reports(
     whole = output.read_bytes()
     again = run(*command, "--resume")
     assert (again.code, output.read_bytes()) == (0, whole)
-    assert again.err.startswith(f"bmtools: {output} is there already, and stays as it is in ")
+    assert again.err.startswith(f"bmtools: {output} exists already and is left unchanged in ")
     again = run(*command, "--overwrite")
     assert (again.code, output.read_bytes()) == (0, whole)
     assert "bmtools: 3 sentences found in the cache\n" in again.err
@@ -231,7 +231,7 @@ def test_command_resumes_and_reports(
     assert len(gzip.decompress(whole).splitlines()) == 2
     outcome = run(*memory, source, "--resume")
     assert outcome.code == 2
-    assert "--resume: found no file to go on with, expected --output FILE" in outcome.err
+    assert "--resume: found no file to continue, expected --output FILE" in outcome.err
 
 
 def test_concatenated_parts_equal_the_complete_output(
@@ -268,7 +268,7 @@ def test_translations_are_kept_if_a_bad_record_ends_a_run(
     outcome = run(*memory, source, "-o", output)
     assert outcome.code == 1
     assert outcome.err.splitlines()[0] == (
-        f"bmtools: what is done is in {output}.run; --resume goes on from there")
+        f"bmtools: finished work is saved in {output}.run; use --resume to continue")
     assert outcome.err.splitlines()[1].startswith(f"bmtools: {source}:2: no translation of")
     rejects = tmp_path / "bad.jsonl"
     outcome = run(*memory, source, "-o", output, "--resume", "--rejects", rejects)

@@ -105,7 +105,7 @@ def test_sentence_with_a_repeated_placeholder_is_flagged() -> None:
 
 def test_list_without_terms_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "names.txt").write_text("\n")
-    with pytest.raises(DataError, match=r"names.txt: found no terms, expected one a line"):
+    with pytest.raises(DataError, match=r"names.txt: found no terms, expected one per line"):
         load_terms(TermConfig(protect=tmp_path / "names.txt"), "en", "fr")
 
 

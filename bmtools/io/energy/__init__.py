@@ -1,1 +1,1 @@
-"""Energy of a command: meters of the machine, declared values and grids."""
+"""Energy of a command: counters of the machine, declared values and electricity grids."""

@@ -17,11 +17,12 @@ _DOMAINS = ("package", "dram")
 class Rapl:
     """Energy of all processor packages and their memory since the start, in joules.
 
-    Cores lie within a package and `psys` around it, so neither is added. Counters return to zero
-    at a maximum, at full load in some minutes: `poll` should be called more often than that.
+    The domain of the cores is part of a package, and `psys` contains the packages, so neither is
+    added. Counters return to zero at a maximum, at full load after some minutes. `poll` should be
+    called more often than that.
 
     Attributes:
-        joules: by domain, `package` and `dram`; without those that cannot be read.
+        joules: energy of the domains `package` and `dram`, without domains that cannot be read.
     """
 
     def __init__(self) -> None:
@@ -36,7 +37,7 @@ class Rapl:
                 self.joules[domain] = 0.0
 
     def poll(self) -> None:
-        """Add what the counters have counted since the last call."""
+        """Add the energy counted since the last call."""
         for zone, domain in self._domains.items():
             count = read_system(f"{zone}/energy_uj")
             if not count.isdigit():
@@ -49,10 +50,10 @@ class Rapl:
 
 
 class Gpus:
-    """Energy of GPUs since the start; of whole devices, whoever uses them.
+    """Energy of GPUs since the start, for whole devices with all their processes.
 
     Attributes:
-        by_uuid: handles of NVML of those that count it, and their counts at the start in
+        by_uuid: NVML handles of GPUs that count energy, and their counts at the start in
             millijoules.
     """
 
@@ -65,7 +66,7 @@ class Gpus:
             import pynvml
 
             pynvml.nvmlInit()
-        except Exception:  # the extra or the driver is missing: nothing is measured
+        except Exception:  # the extra or the driver is missing, so no energy is measured
             return
         self._nvml = pynvml
         for number in range(pynvml.nvmlDeviceGetCount()):
@@ -75,7 +76,7 @@ class Gpus:
                     handle, pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)
 
     def joules(self, uuid: str) -> float | None:
-        """Return the energy of one; None where it cannot be told, or its counter began anew."""
+        """Return the energy of a GPU; None if it is unknown or its counter was reset."""
         if uuid in self.by_uuid:
             handle, start = self.by_uuid[uuid]
             with suppress(self._nvml.NVMLError):
@@ -84,10 +85,10 @@ class Gpus:
         return None
 
     def used(self) -> dict[str, str]:
-        """Return the names of GPUs on which this process works, by UUID.
+        """Return the names of the GPUs that this process uses, by UUID.
 
-        torch tells which it holds memory of, NVML those on which other libraries work; under a
-        launcher it is the one that the process was given.
+        torch reports the GPUs on which it has allocated memory; NVML reports GPUs that other
+        libraries use. Under a launcher it is the GPU assigned to the process.
         """
         found: dict[str, str] = {}
         cuda = getattr(sys.modules.get("torch"), "cuda", None)

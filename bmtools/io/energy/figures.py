@@ -1,4 +1,4 @@
-"""Figures of energy: kinds that are kept apart, added up, and turned into emissions."""
+"""Values of energy: kinds that are reported separately, sums, and emissions."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from bmtools.records import JsonMapping, JsonObject
 
 Figures = JsonMapping
 KINDS = ("measured", "allotted", "declared")
-"""Kinds of figures: of whole devices by counters, the share of them that a process used, and a
-declared power over time. They describe the same work and are never added to each other."""
+"""Kinds of values: energy of whole devices from counters, the share of it that a process used, and
+a declared power over time. They describe the same work and are never added to each other."""
 _HOURS = ("hours", "machine_hours", "gpu_hours", "cpu_hours", "machine_cpu_hours")
 _DIGITS = 6
 
 
 def add(parts: Iterable[Figures]) -> JsonObject:
-    """Add up the figures of parts, such as processes, sessions or steps, each kind for itself.
+    """Add up the values of parts, such as processes, sessions or steps, each kind separately.
 
-    Emissions of a kind are told only if all parts that have it have them.
+    Emissions of a kind are included only if all parts with this kind have emissions.
     """
     parts = [part for part in parts if part]
     total: JsonObject = {name: _sum(part.get(name) for part in parts) for name in _HOURS
@@ -46,12 +46,12 @@ def add(parts: Iterable[Figures]) -> JsonObject:
 
 
 def declare(figures: Figures, config: EnergyConfig, year: int) -> JsonObject:
-    """Add to the figures of a step what is declared, and its emissions by kind.
+    """Add declared values, and emissions by kind, to the values of a step.
 
     Args:
-        figures: with `hours`; what they declare already gives way.
-        config: what is declared; fields that are None leave what the figures have.
-        year: of the step.
+        figures: values with `hours`; declared values in them are replaced.
+        config: the declared values; None keeps the present value.
+        year: year of the step.
     """
     done = dict(figures)
     hours, cores = done.get("machine_hours", done.get("hours")), done.get("machine_cpu_hours")
@@ -59,7 +59,7 @@ def declare(figures: Figures, config: EnergyConfig, year: int) -> JsonObject:
         declared = {"kwh": rounded(config.watts * hours / 1000), "watts": config.watts,
                     "hours": hours}
         done["declared"] = declared
-        # Of a machine with GPUs the share of cores would be no share of the power.
+        # On a machine with GPUs the share of cores is not the share of the power.
         if "measured" not in done and cores and not done.get("gpu_hours"):
             done["allotted"] = {"kwh": rounded(
                 declared["kwh"] * min(done["cpu_hours"] / cores, 1)), "hours": hours,
@@ -86,11 +86,11 @@ def _set_share(allotted: JsonObject, whole: Figures) -> None:
 
 
 def _sum(values: Iterable[float | None]) -> float:
-    return rounded(fsum(value for value in values if value is not None))  # in any order the same
+    return rounded(fsum(value for value in values if value is not None))  # independent of the order
 
 
 def _common(parts: Iterable[Figures], *names: str) -> JsonObject:
-    """Return what all parts have alike."""
+    """Return the values that are equal in all parts."""
     found = {}
     for name in names:
         values = [part[name] for part in parts if name in part]

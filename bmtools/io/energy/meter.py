@@ -1,8 +1,8 @@
-"""Meter of this process: hours, energy of the devices it uses, and its share of them.
+"""Meter of this process: hours, energy of the devices it uses, and its share of this energy.
 
-RAPL counts whole machines and NVML whole GPUs, whoever uses them: that is `measured`. `allotted`
-is the part of it for which this process stands: all of the GPUs that it holds, of the processors
-its share of cores and time, and of the memory its share of bytes.
+RAPL counts the energy of whole machines and NVML of whole GPUs, with all their processes; this is
+`measured`. `allotted` is the share of this process: all energy of its GPUs, its share of cores and
+time for the processors, and its share of bytes for the memory.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from bmtools.io.system import read_system
 from bmtools.records import JsonObject
 
 _JOULES_PER_KWH = 3.6e6
-_KILOBYTE = 1 if sys.platform == "darwin" else 1024  # of the peak memory that the system tells
+_KILOBYTE = 1 if sys.platform == "darwin" else 1024  # unit of the peak memory in bytes
 
 
 class Meter:
-    """Counters from the start of a work until the end of a `with` block.
+    """Counters from the start of the work to the end of a `with` block.
 
     Args:
-        config: what is declared; by default what the environment declares.
+        config: declared values; by default the values in environment variables.
 
     Raises:
-        ValueError: a variable of the environment declares what cannot be.
+        ValueError: an environment variable declares an invalid value.
 
     Attributes:
-        earlier: figures of earlier sessions.
-        others: figures of other processes.
-        run: name of the work in all figures of it, whenever they are taken.
+        earlier: values of earlier sessions.
+        others: values of other processes.
+        run: identifier of the work in all its energy values, in every output.
     """
 
     def __init__(self, config: EnergyConfig | None = None) -> None:
@@ -59,39 +59,39 @@ class Meter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._ended.set()  # counts no further in the background
+        self._ended.set()  # stops the background thread
 
     def resume(self, earlier: JsonObject) -> None:
-        """Add the values of a run's earlier sessions to those of this one."""
+        """Add the values of a run's earlier sessions to this session's values."""
         if is_main_process():
             self.earlier, self.run = earlier, earlier.get("run", self.run)
 
     def gather(self, all_gather: Callable[[list[JsonObject]], list[JsonObject]]) -> None:
-        """Add the values of a launcher's other processes; each of them must call.
+        """Add the values of the launcher's other processes; every process must call this.
 
         Args:
-            all_gather: joins the lists of all processes in the order of their ranks.
+            all_gather: returns the joined lists of all processes in the order of their ranks.
         """
         if world_size() > 1:
             others = all_gather([self.own()])
             self.others = others[1:] if is_main_process() else []
 
     def total(self) -> JsonObject:
-        """Return the values of all sessions and processes, with what is declared.
+        """Return the values of all sessions and processes, including declared values.
 
-        Keys: `run`, which is the same in all outputs of one work, `hours` of the clock,
-        `gpu_hours`, `cpu_hours` of this work and `machine_cpu_hours` of all cores, `hardware`, and
-        if they exist `measured`, `allotted`, `declared`, `grid`, `pue` and `kg_co2eq` by kind;
-        `machine_hours` if several machines work.
+        Keys: `run`, equal in all outputs of one work; `hours` of the clock; `gpu_hours`;
+        `cpu_hours` of this work; `machine_cpu_hours` of all cores; `hardware`. Optional:
+        `measured`, `allotted`, `declared`, `grid`, `pue`, and `kg_co2eq` by kind; `machine_hours`
+        if several machines work.
         """
         session = add([self.own(), *self.others])
         done = declare(session, self._config, self._year)
         return {"run": self.run, **add([self.earlier, done])}
 
     def own(self) -> JsonObject:
-        """Return the figures of this process and its children that have ended.
+        """Return the values of this process and its children that have ended.
 
-        The machine is counted by the first of its processes alone.
+        Only the first process of a machine counts the machine's energy.
         """
         with self._lock:
             self._rapl.poll()
@@ -112,7 +112,7 @@ class Meter:
         return {**figures, "hardware": _hardware(used)}
 
     def _energy(self, used: Mapping[str, str], cpu_share: float) -> dict[str, JsonObject]:
-        """Return what counters measured, and the part of it that is this process's."""
+        """Return the energy that counters measured, and this process's share of it."""
         joules = [self._gpus.joules(uuid) for uuid in used]
         counted = [one for one in joules if one is not None]
         by = ["nvml"] if counted and len(counted) == len(used) else []
@@ -139,7 +139,7 @@ def _cpu_seconds() -> float:
 
 
 def _memory_share() -> float:
-    """Return the peak memory of this process and its largest child as a share of the machine's."""
+    """Return the peak memory of this process and its largest child as a share of all memory."""
     peak = sum(resource.getrusage(whose).ru_maxrss
                for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

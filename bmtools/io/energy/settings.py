@@ -1,4 +1,4 @@
-"""Declared power, grid and data centre, by options or by the environment."""
+"""Declared power, grid and data centre, from options or environment variables."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ VARIABLES = {"watts": "BMTOOLS_POWER_WATTS", "country": "BMTOOLS_COUNTRY",
 DECLARED_GRID = "declared"
 
 
-class EnergyConfig(Settings, title="Declared figures"):
-    """Declared figures (none is measured)."""
+class EnergyConfig(Settings, title="Declared energy values"):
+    """Declared values; none of them is measured."""
 
-    watts: float | None = option(None, "Mean power of the machine in watts, all of it.")
+    watts: float | None = option(None, "Mean power of the whole machine in watts.")
     country: str | None = option(
-        None, "Country of the machine's grid, as three letters of ISO 3166-1: ITA.")
+        None, "Country of the machine's grid, as a three-letter code of ISO 3166-1, such as ITA.")
     grid: float | None = option(
-        None, "Emissions of the grid in grams of CO2 equivalents a kilowatt-hour; without it, "
-              "those of the country in the year of each step.")
-    pue: float | None = option(None, "Power usage effectiveness of the data centre: all its "
-                                     "energy, cooling included, by that of its machines.")
+        None, "Emissions of the grid in grams of CO2 equivalents per kilowatt-hour. Default: the "
+              "value of the country in the year of each step.")
+    pue: float | None = option(None, "Power usage effectiveness of the data centre: its total "
+                                     "energy, including cooling, divided by its machines' energy.")
 
     def __post_init__(self) -> None:
         for name, least in (("watts", 1), ("grid", 0), ("pue", 1)):
@@ -38,14 +38,14 @@ class EnergyConfig(Settings, title="Declared figures"):
         if self.country is not None and self.grid is None:
             known = read_grids()["g_per_kwh"]
             require(self.country in known, "country", repr(self.country),
-                    f"a country of three letters with a known grid, or one beside "
+                    f"a three-letter code of a country with a known grid, or another country with "
                     f"{VARIABLES['grid']} or --grid; {suggestion(self.country, sorted(known))}")
 
     def grid_in(self, year: int) -> JsonObject:
-        """Return the grid's figure with its source; empty where nothing is declared.
+        """Return the grid's emissions with their source; empty if nothing is declared.
 
         Args:
-            year: of the step; without a figure of that year the nearest one's is taken.
+            year: year of the step; without a value for this year, the nearest year is used.
         """
         country = {"country": self.country} if self.country else {}
         if self.grid is not None:
@@ -60,10 +60,10 @@ class EnergyConfig(Settings, title="Declared figures"):
 
 
 def from_environment(variables: Mapping[str, str] = os.environ) -> EnergyConfig:
-    """Read what the environment declares.
+    """Read the declared values from environment variables.
 
     Raises:
-        ValueError: names the variable, what was found and what was expected.
+        ValueError: names the variable, the value found and the value expected.
     """
     values: JsonObject = {}
     for field in fields(EnergyConfig):

@@ -1,4 +1,4 @@
-"""Keys of step records and the types of their values, against which records are checked."""
+"""Keys of step records and the types of their values, used to validate records."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Required, TypedDict
 
 import msgspec
 
-_Figure = Annotated[float, msgspec.Meta(le=1e15)]  # neither infinite nor NaN, and sums are neither
+_Figure = Annotated[float, msgspec.Meta(le=1e15)]  # not infinite or NaN, even after adding many
 
 
 class _Grid(TypedDict, total=False):
@@ -77,7 +77,7 @@ class _Keys(TypedDict, total=False):
 
 
 class StepRecord(_Keys, total=False):
-    """Record of how an output was made; other keys are free, and all may be missing."""
+    """Record of how an output was made; all keys are optional, and other keys are allowed."""
 
     settings: dict[str, Any]
 

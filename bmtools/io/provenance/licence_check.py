@@ -1,4 +1,4 @@
-"""Check that the licences of a run's inputs can be met together, before it begins."""
+"""Check, before a run starts, that the licences of its inputs are compatible."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from bmtools.io.provenance.record import read_record
 from bmtools.io.sources import source_name
 
 SWITCH = "BMTOOLS_ALLOW_LICENCE_CONFLICT"
-"""Environment variable that turns refusals into warnings."""
+"""Environment variable that turns licence errors into warnings."""
 _WAY_OUT = ("leave one out (bmtools clean --licences keeps records by their licence), or set "
-            f"{SWITCH}=1 to go on")
+            f"{SWITCH}=1 to continue")
 
 
 def known_licences(path: str | Path) -> list[str]:
-    """Return the licences of a directory or file that its record or card states; nothing is read
-    of it, and a record that is older than its file does not count."""
+    """Return the licences that the record or card of a directory or file states. The content is
+    not read, and a record older than its file is ignored."""
     path = Path(path)
     if path.is_dir():
         return directory_licences(path)
@@ -36,13 +36,13 @@ def known_licences(path: str | Path) -> list[str]:
 
 
 def check_licences(origins: Mapping[str, Iterable[str]]) -> None:
-    """Refuse inputs of which one work cannot be made under the licences of all.
+    """Raise an error if no work made from the inputs can satisfy all their licences.
 
     Args:
-        origins: licences by the file or directory that has them, for messages.
+        origins: licences by the name of the file or directory that has them.
 
     Raises:
-        DataError: names two licences, their files and the way out.
+        DataError: names two licences, their files and the fix.
     """
     where: dict[str, str] = {}
     for origin, licences in origins.items():
@@ -55,10 +55,10 @@ def check_licences(origins: Mapping[str, Iterable[str]]) -> None:
 
 
 def refuse_licences(message: str) -> None:
-    """Raise a conflict of licences, or warn of it where that is asked for.
+    """Raise an error for a licence conflict, or warn if conflicts are allowed.
 
     Raises:
-        DataError: with the message.
+        DataError: contains the message.
     """
     if not is_allowed():
         raise DataError(message)
@@ -66,12 +66,12 @@ def refuse_licences(message: str) -> None:
 
 
 def is_allowed() -> bool:
-    """Tell whether conflicts are to be warned of alone."""
+    """Return whether licence conflicts only cause warnings."""
     return os.environ.get(SWITCH, "0") not in ("", "0")
 
 
 def warn_of_no_derivatives(origins: Mapping[str, Iterable[str]]) -> None:
-    """Warn of inputs of a model that may not be shared in changed form."""
+    """Warn if an input of a model may not be shared in changed form."""
     for origin, licences in origins.items():
         for name in dict.fromkeys(part for one in licences for part in licence_parts(one)):
             if NO_DERIVATIVES in obligations(name):
@@ -81,11 +81,11 @@ def warn_of_no_derivatives(origins: Mapping[str, Iterable[str]]) -> None:
 
 
 def translation_fault(licence: str, engine: str) -> str:
-    """Say why a text may not be translated by an engine; empty where nothing is known against it.
+    """Return why a text may not be translated by an engine; empty if no reason is known.
 
     Args:
-        licence: of the text; empty where it is unknown.
-        engine: licence of its model.
+        licence: licence of the text; empty if it is unknown.
+        engine: licence of the engine's model.
     """
     return "" if is_allowed() else _translation_fault(licence, engine)
 
@@ -104,12 +104,11 @@ def _translation_fault(licence: str, engine: str) -> str:
 
 @lru_cache(maxsize=256)
 def declared_fault(declared: str, licence: str, setting: str) -> str:
-    """Say what a licence given to an output leaves out of its input's; empty where nothing.
+    """Return the conditions of an input's licence that its output's licence omits, as a message.
 
-    Args:
-        declared: licence of the output.
-        licence: of the input.
-        setting: that declared it.
+    declared: licence of the output.
+    licence: licence of the input.
+    setting: setting that declares the output's licence.
     """
     lacking = sorted(set().union(*missing_from(declared, [licence]).values()))
     return (lacking and (f"found {licence}, and {setting} {declared} leaves out its conditions: "

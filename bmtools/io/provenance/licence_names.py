@@ -1,4 +1,4 @@
-"""Licences by one name each, as SPDX spells them: `CC-BY-4.0`, `CC-BY-NC`, `Apache-2.0`."""
+"""One name for each licence, in the spelling of SPDX: `CC-BY-4.0`, `CC-BY-NC`, `Apache-2.0`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LONG = re.compile(
     r"(?:(?: \d\.\d)?(?: (?:unported|international|generic|license|licence|\(cc[^)]*\)))*)"
     r"(?:,? (?:version )?v?(\d\.\d))?")
 _PARTS = (("nc", "commercial"), ("sa", "alike"), ("nd", "deriv"))
-_ELEMENTS = ("NC", "SA", "ND")  # in the order of SPDX
+_ELEMENTS = ("NC", "SA", "ND")  # in SPDX's order
 _VERSION = re.compile(r"\d\.\d")
 _ZERO = re.compile(r"\bcc[\s_-]?0\b|creative commons (?:cc0|zero)")
 FREE = {"CC0", "CC-PDM", PUBLIC_DOMAIN, "PDDL", "Unlicense", "WTFPL"}
@@ -25,13 +25,13 @@ NOTICE = {"AFL", "Apache", "BSD", "CDLA-Permissive", "ECL", "etalab", "ISC", "MI
           "Zlib"}
 COPYLEFT = {"AGPL", "CDDL", "CDLA-Sharing", "CPL", "EPL", "EUPL", "GFDL", "GPL", "LGPL", "MPL",
             "ODbL", "OSL"}
-"""Families of licences, by what they ask for: nothing, a notice, the same licence."""
+"""Families of licences by their condition: none, a notice, the same licence."""
 _FAMILIES = {name.lower(): name for name in FREE | NOTICE | COPYLEFT}
 _CC = re.compile(r"\b(?:cc\b|cc[\s_-]?(?:by|0)|creative commons|public domain)")
 _NOT = re.compile(rf"\b(?:not|never|nor|neither|no longer)(?: [\w-]+){{0,4}}? {_CC.pattern}[^,.;]*")
 _ADDRESS = re.compile(r"(?:https?://)?(?:www\.)?creativecommons\.org/\S*")
 _PORT = re.compile(r"(?<=\d)\s+(?:igo|[a-z]{2})$")
-# Words that a statement may have around the names, and that change nothing.
+# Words that may surround the names in a statement and do not change the meaning.
 _OTHER_WORD = re.compile(
     r"\b(?:an?|and|are|article|available|cc|commons|corpus|creative|dataset|dedication|distributed|"
     r"domain|generic|in|international|is|licen[cs]ed?|licen[cs]es|made|mark|model|of|open access|"
@@ -46,9 +46,9 @@ _VERSIONED = re.compile(r"(?P<family>[a-z-]+?)v?(?:-?(?P<version>\d(?:\.\d)?))?"
 
 @lru_cache(maxsize=256)
 def normal_name(stated: str) -> str:
-    """Return the name of a licence by SPDX, several joined by AND, or the statement itself.
+    """Return a licence's SPDX name, several names joined by AND, or the statement itself.
 
-    A statement that says more than the name, such as `Proprietary. Figures are CC BY 4.0`, stays.
+    A statement with more content than names, such as `Proprietary. Figures are CC BY 4.0`, is kept.
     """
     stated = " ".join(stated.split())
     names = [_only_name(stated)] if _only_name(stated) else [
@@ -57,7 +57,7 @@ def normal_name(stated: str) -> str:
 
 
 def _only_name(stated: str) -> str:
-    """Return the name of the licences that a statement consists of, or an empty string."""
+    """Return the names if a statement consists only of licences, or an empty string."""
     from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
     rest = stated.lower()
@@ -82,19 +82,19 @@ def _only_name(stated: str) -> str:
 
 
 def licence_parts(licence: str) -> list[str]:
-    """Return the normal names of the licences that hold together, as `A AND B`."""
+    """Return the normal names of licences that all apply, such as `A AND B`."""
     return [name for part in licence.split(" AND ") if part.strip()
             for name in normal_name(part).split(" AND ")]
 
 
 def licence_name(*stated: str) -> str:
-    """Return the name of a licence from what states it, most precise first: addresses, texts.
+    """Return the name of the licence in statements: addresses or texts, the most precise first.
 
-    A statement may say more than the name; a name that it denies does not count.
+    A statement may contain more than the name. Names in a negation are ignored.
 
     Returns:
-        its name by SPDX, without a version where none is stated; `public-domain`; or empty where
-        the statements name none of Creative Commons.
+        the SPDX name, without a version if no version is stated; `public-domain`; or an empty
+        string if no statement names a Creative Commons licence.
     """
     for statement in stated:
         if name := _name(_NOT.sub("", " ".join(statement.lower().split()))):
@@ -105,7 +105,7 @@ def licence_name(*stated: str) -> str:
 def _name(statement: str) -> str:
     if found := _URL.search(statement):
         return _joined(found[1], found[2])
-    # Several that are named hold together, unless one may be chosen.
+    # Several licences apply together, unless the statement offers a choice.
     names = list(dict.fromkeys(_joined(*found) for found in _SHORT.findall(statement)))
     names = [name for name in names if not any(
         _VERSION.fullmatch(other.removeprefix(f"{name}-")) for other in names)]
@@ -115,7 +115,7 @@ def _name(statement: str) -> str:
         parts = [short for short, word in _PARTS if word in found[1]]
         version = _VERSION.search(found[0])
         return _joined("-".join(["by", *parts]), version and version[0])
-    # Last, for texts may add that the data of an article are dedicated.
+    # Checked last, because texts may add that an article's data are in the public domain.
     if found := _DEDICATION.search(statement):
         return {"zero": "CC0-1.0", "mark": "CC-PDM-1.0"}.get(found[1], PUBLIC_DOMAIN)
     if _ZERO.search(statement):

@@ -1,8 +1,9 @@
-"""Licences of what is made of several inputs: what they ask for, together and against each other.
+"""Licences of works made from several inputs: their joint conditions and their conflicts.
 
-The cautious reading holds: texts' conditions are taken to hold for a model trained on them, as
-translations' are. Whether weights are an adaptation of texts is disputed, and exceptions such as
-that for text and data mining may allow what a licence does not. This is no legal advice.
+The rules are cautious: the conditions of texts are assumed to apply to a model trained on them, as
+they apply to translations. It is disputed whether weights are an adaptation of texts, and
+exceptions such as the one for text and data mining may allow more than a licence. This is not legal
+advice.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from itertools import combinations
 from bmtools.io.provenance.licence_names import COPYLEFT, FREE, NOTICE, licence_parts
 
 UNKNOWN = "unknown"
-"""Stands for the licence of what states none."""
+"""Replaces the licence of inputs that state none."""
 ATTRIBUTION, SHARE_ALIKE, NON_COMMERCIAL = "attribution", "share-alike", "non-commercial"
 NO_DERIVATIVES, RESEARCH, USES, TERMS = (
     "no-derivatives", "research-only", "limited-uses", "own-terms")
@@ -29,7 +30,7 @@ _STATED = ((NON_COMMERCIAL, re.compile(r"\bnon[\s-]?commercial|\bnc\b", re.IGNOR
 _VERSION = re.compile(r"-\d.*")
 _CC_VERSIONS = ("1.0", "2.0", "2.1", "2.5", "3.0", "4.0")
 _GNU_3 = {"GPL-3.0", "AGPL-3.0"}
-# Licences that what is made of a work may have; section 13 of GPL-3.0 admits AGPL-3.0 beside it.
+# Licences allowed for adaptations of a work; section 13 of GPL-3.0 also permits AGPL-3.0.
 _ADAPTED: dict[str, set[str]] = {
     "AGPL-3.0": {"AGPL-3.0"}, "GPL-3.0": _GNU_3, "GPL-2.0": {"GPL-2.0"},
     "GPL-2.0-or-later": {"GPL-2.0", *_GNU_3}, "GPL": {"GPL-2.0", *_GNU_3},
@@ -58,12 +59,12 @@ _WHY = {NON_COMMERCIAL: "is for non-commercial use only",
 
 @dataclass(frozen=True)
 class Conflict:
-    """Two licences whose conditions cannot both be met in one work that is shared.
+    """Two licences whose conditions cannot both be met in one shared work.
 
     Args:
-        first: name of one.
-        second: name of the other.
-        reason: why, as a sentence without a full stop.
+        first: name of the first licence.
+        second: name of the second licence.
+        reason: the reason, as a sentence without a full stop.
     """
 
     first: str
@@ -72,9 +73,9 @@ class Conflict:
 
 
 def obligations(licence: str) -> frozenset[str]:
-    """Return the classes of conditions of a licence, or of all that hold; none if it is free.
+    """Return the classes of conditions of one or more licences; empty for a free licence.
 
-    What has no known name is `own-terms`, what states no licence `unknown`.
+    A licence without a known name is `own-terms`; an empty string is `unknown`.
     """
     return frozenset().union(*map(_obligations, licence_parts(licence) or [UNKNOWN]))
 
@@ -94,11 +95,11 @@ def _obligations(name: str) -> frozenset[str]:
 
 @lru_cache(maxsize=256)
 def combine(*licences: str) -> str:
-    """Return the licence that results where all hold; empty where none is known.
+    """Return the licence of a work to which all these licences apply; empty if none is known.
 
-    Public domain drops out beside others, and a licence of Creative Commons beside one of the same
-    version that has all of its conditions. What else may be dominated stays, joined by AND, and
-    so does `unknown`.
+    Public domain is dropped next to other licences. A Creative Commons licence is dropped next to
+    another one of the same version with all its conditions. All other licences, including
+    `unknown`, are joined by AND.
     """
     names = list(dict.fromkeys(part for licence in licences for part in licence_parts(licence)))
     if bound := [name for name in names if obligations(name)]:
@@ -107,7 +108,7 @@ def combine(*licences: str) -> str:
 
 
 def _covers(licence: str, other: str) -> bool:
-    """Tell whether who meets a licence of Creative Commons also meets another one."""
+    """Return whether meeting one Creative Commons licence always meets another one."""
     mine, others = obligations(licence), obligations(other)
     return (licence.startswith("CC-BY") and other.startswith("CC-BY")
             and bool(_VERSION.search(licence)) and mine > others and SHARE_ALIKE not in others
@@ -117,16 +118,16 @@ def _covers(licence: str, other: str) -> bool:
 def conflicts(licences: Iterable[str]) -> list[Conflict]:
     """Find the pairs of licences that cannot both be met in one work, such as a model.
 
-    One of each pair is a share-alike licence: what is made of both would have to be shared under
-    it, or one that it names, and the other does not allow that. No conflict is claimed with
-    licences whose terms are not known.
+    One licence of each pair is share-alike: it requires the work to be shared under itself or a
+    licence that it names, and the other licence forbids that. Licences with unknown terms cause no
+    conflict.
     """
     names = dict.fromkeys(part for licence in licences for part in licence_parts(licence))
     return [Conflict(*pair, _reason(*pair)) for pair in combinations(names, 2) if not _agree(*pair)]
 
 
 def _agree(first: str, second: str) -> bool:
-    """Tell whether some licence may be given to what is made of both."""
+    """Return whether a work made from both inputs may have some licence."""
     if SHARE_ALIKE not in obligations(first):
         first, second = second, first
     if SHARE_ALIKE not in obligations(first):
@@ -137,14 +138,14 @@ def _agree(first: str, second: str) -> bool:
 
 
 def _adapted(name: str) -> set[str]:
-    """Return the licences that what is made of share-alike material may have."""
+    """Return the licences that an adaptation of share-alike material may have."""
     plain = name.removesuffix("-only")
     return _ADAPTED.get(plain) or _ADAPTED.get(
         plain.removesuffix("-or-later"), {plain, _VERSION.sub("", plain)})
 
 
 def _admits(name: str, result: str) -> bool:
-    """Tell whether what is made of some material may have a share-alike licence."""
+    """Return whether an adaptation of some material may have a given share-alike licence."""
     found = obligations(name)
     if found & {NO_DERIVATIVES, RESEARCH, USES} or _RESERVED.search(name):
         return False
@@ -156,26 +157,26 @@ def _admits(name: str, result: str) -> bool:
 
 
 def _reason(first: str, second: str) -> str:
-    """Say why two licences are at odds, from the side of one that is share-alike."""
+    """Return the reason for a conflict, from the view of the share-alike licence."""
     sharing = [name for name in (first, second) if SHARE_ALIKE in obligations(name)]
     sharing.sort(key=lambda name: len(obligations(name)))
     other = second if sharing[0] == first else first
     why = [_WHY[kind] for kind in _WHY if kind in obligations(other) - obligations(sharing[0])]
     last = why[0] if why else "asks for its own" if len(sharing) > 1 else "adds conditions"
-    return (f"what is made of {sharing[0]} material has to be shared under {sharing[0]}, "
+    return (f"adaptations of {sharing[0]} material must be shared under {sharing[0]}, "
             f"and {other} {last}")
 
 
 def missing_from(declared: str, licences: Iterable[str]) -> dict[str, list[str]]:
-    """Find inputs whose conditions a declared licence leaves out.
+    """Find inputs with conditions that a declared licence omits.
 
     Args:
-        declared: licence given to what is made.
-        licences: of the inputs.
+        declared: licence given to the output.
+        licences: licences of the inputs.
 
     Returns:
-        the conditions that it lacks, by the input's licence; attribution and unknown terms do not
-        count, for what is shared under another name may still meet them.
+        the omitted conditions by the input's licence. Attribution and unknown terms are ignored,
+            because a work under another licence may still meet them.
     """
     kept = obligations(declared)
     names = dict.fromkeys(part for licence in licences for part in licence_parts(licence))
@@ -187,7 +188,7 @@ def licence_record(origins: Mapping[str, Iterable[str]]) -> dict[str, object]:
     """Return the keys `licences` and `licence` of a step record.
 
     Args:
-        origins: licences by input or role, or `text`; `unknown` where some state none.
+        origins: licences by input or role, or by `text`; `unknown` for inputs that state none.
     """
     licences = {role: list(dict.fromkeys(
         part for one in found for part in licence_parts(one) or [UNKNOWN])) or [UNKNOWN]
@@ -198,14 +199,14 @@ def licence_record(origins: Mapping[str, Iterable[str]]) -> dict[str, object]:
 
 
 class WrittenLicences:
-    """Licences of records on their way to a file, for the step record of that."""
+    """Licences of the records written to a file, for the file's step record."""
 
     def __init__(self) -> None:
         self._found: set[bytes] = set()
         self._stated = self._lines = 0
 
     def note(self, lines: bytes) -> None:
-        """Note the licences of lines of records."""
+        """Collect the licences in lines of records."""
         self._lines += lines.count(b"\n")
         if b'"licence"' in lines:
             found = _KEY.findall(lines)
@@ -213,7 +214,7 @@ class WrittenLicences:
             self._found.update(found)
 
     def keys(self) -> dict[str, object]:
-        """Return the keys of a step record; none where nothing was written."""
+        """Return the licence keys of a step record; empty if nothing was written."""
         names = [json.loads(name) for name in sorted(self._found)]
         unstated = [UNKNOWN] if self._stated < self._lines else []
         return licence_record({"text": [*names, *unstated]}) if self._lines else {}

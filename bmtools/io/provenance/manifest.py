@@ -1,4 +1,4 @@
-"""Manifests: `bmtools.json` records how a directory was made."""
+"""Manifests: `bmtools.json` describes how a directory was made."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ _PACKAGES = ("torch", "transformers", "tokenizers", "accelerate")
 
 @dataclass(frozen=True)
 class Manifest:
-    """Provenance of a directory.
+    """Description of how a directory was made.
 
     Args:
         command: the command that wrote it.
-        settings: every resolved setting of that command.
+        settings: all resolved settings of that command.
         vocabulary: fingerprint of the directory's tokenizer.
-        seed: seed of all randomness, where there was any.
+        seed: seed of all random choices, if there were any.
         inputs: SHA-256 of each input's content, by name.
         parents: hash of each checkpoint used, by role.
-        tokens_seen: tokens that the weights were trained on in this step, padding left out.
+        tokens_seen: number of training tokens in this step, without padding.
         wall_seconds: duration of the command.
         results: measured values.
-        licences: of its text, by the name `text`, and of other inputs; those of checkpoints whose
-            hashes are `DirectoryHashes` are found.
-        step: the command that writes it; None from Python.
+        licences: licences of the training text, under `text`, and of other inputs. Licences of
+            checkpoints are found if `parents` is a `DirectoryHashes`.
+        step: the command that writes the directory; None for a call from Python.
     """
 
     command: str
@@ -62,8 +62,8 @@ class Manifest:
     def write(self, directory: Path) -> JsonObject:
         """Write `bmtools.json` and return its content.
 
-        Directories of this machine, which may tell of its people, are left out of paths; files of
-        one name are numbered.
+        Absolute paths are shortened to names, because directory names may reveal personal data.
+        Files with the same name are numbered.
         """
         inputs, files = dict[str, str](), described_files(directory)
         step = self.step or Step()
@@ -92,7 +92,7 @@ class Manifest:
 
 
 def add_input(inputs: dict[str, str], name: str, digest: str) -> None:
-    """Add the hash of a file by its name, or by a number after it where another has the name."""
+    """Add the hash of a file under its name, with a number if another file has this name."""
     number, key = 1, name
     while inputs.get(key, digest) != digest:
         number += 1
@@ -101,8 +101,8 @@ def add_input(inputs: dict[str, str], name: str, digest: str) -> None:
 
 
 def without_places(value: Any) -> Any:
-    """Replace paths by names, in dictionaries and lists too; those below the directory in which
-    the command runs stay as they were given."""
+    """Replace paths outside the current directory by their last part, also in dictionaries and
+    lists; paths inside it are kept as given."""
     if isinstance(value, Mapping):
         return {key: without_places(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -118,13 +118,13 @@ def without_places(value: Any) -> Any:
 
 
 def directory_licences(directory: Path) -> list[str]:
-    """Return the licences of a checkpoint, a vocabulary or shards by its manifest, or its card."""
+    """Return the licences of a checkpoint, a vocabulary or shards from its manifest or card."""
     return licence_parts(read_manifest(directory).get("licence", "")) \
         or licence_parts(card_licence(directory))
 
 
 def card_licence(directory: Path) -> str:
-    """Read the licence from a model card; empty where it names none, of a list all that it has."""
+    """Return the licence that a model card states, several joined by AND; empty if it has none."""
     card = directory / CARD
     head = _FRONT_MATTER.match(card.read_text("utf-8", "replace")) if card.is_file() else None
     stated = dict(_LICENCE.findall(_COMMENT.sub("", head[1]))) if head else {}
@@ -135,15 +135,15 @@ def card_licence(directory: Path) -> str:
 
 
 def hash_directory(directory: Path) -> str:
-    """Hash names and contents of a directory's files, except its descriptions."""
+    """Hash names and contents of a directory's files, without manifests, cards and signatures."""
     return hash_files(described_files(directory))
 
 
 def described_files(directory: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file below a directory by its path there.
+    """Return the SHA-256 of each file in a directory and its subdirectories, by relative path.
 
-    Descriptions are left out, a card that is being written, and folders that have a record of
-    their own.
+    Manifests, records, cards, signatures and unfinished cards are left out, and so are
+    subdirectories with a manifest.
     """
     found: dict[str, str] = {}
     for parent, folders, files in walk(directory):
@@ -156,10 +156,10 @@ def described_files(directory: Path) -> dict[str, str]:
 
 
 def walk(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
-    """Walk a folder as `os.walk` does, in order, without hidden folders and unfinished runs.
+    """Walk a folder as `os.walk` does, sorted, without hidden folders and unfinished runs.
 
     Raises:
-        OSError: a folder that cannot be read.
+        OSError: a folder cannot be read.
     """
     def fail(error: OSError) -> NoReturn:
         raise error
@@ -171,7 +171,7 @@ def walk(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
 
 
 def hash_files(files: Mapping[str, str]) -> str:
-    """Hash the names and the SHA-256 of a directory's files."""
+    """Hash the names and the SHA-256 values of a directory's files."""
     lines = (f"{name}\0{digest}\n" for name, digest in sorted(files.items()))
     return hashlib.sha256("".join(lines).encode(errors="surrogateescape")).hexdigest()
 
@@ -183,11 +183,11 @@ def hash_file(path: Path) -> str:
 
 
 def is_finished(output: Path, run: Path) -> bool:
-    """Tell whether an output is whole, and not older than an unfinished run that is to replace it.
+    """Return whether an output is complete and newer than the unfinished run that would replace it.
 
     Args:
-        output: directory with a manifest, if it is whole.
-        run: directory of the unfinished run, if there is one.
+        output: directory; it has a manifest if it is complete.
+        run: directory of the unfinished run, which may be missing.
     """
     if not (output / NAME).is_file():
         return False
@@ -197,13 +197,13 @@ def is_finished(output: Path, run: Path) -> bool:
 
 
 class DirectoryHashes(Mapping[str, str]):
-    """Hashes of directories by role; each is computed when it is first asked for.
+    """Hashes of directories by role; each hash is computed on first access.
 
     Args:
-        directories: by role.
+        directories: directories by role.
 
     Attributes:
-        directories: by role.
+        directories: directories by role.
     """
 
     def __init__(self, directories: Mapping[str, Path]) -> None:
@@ -223,5 +223,5 @@ class DirectoryHashes(Mapping[str, str]):
 
 
 def directories(parents: Mapping[str, str]) -> Mapping[str, Path]:
-    """Return the directories of which hashes are, by role; none where they are not known."""
+    """Return the directories that the hashes belong to, by role; empty if they are unknown."""
     return parents.directories if isinstance(parents, DirectoryHashes) else {}

@@ -1,8 +1,8 @@
-"""Step records that travel beside a pipe, from the command that writes to the one that reads it.
+"""Step records that accompany a pipe, from the writing command to the reading command.
 
-Both ends of a pipe have one number in the system. The writer leaves its record in a private
-directory under that number; the reader takes it, and keeps it only where the hash of what was
-written is that of what was read. Where any of this is impossible, there is no record.
+Both ends of a pipe have the same number in the system. The writer stores its record in a private
+directory under this number. The reader removes the record and uses it only if the hash of the
+written bytes equals the hash of the bytes read. If any of this fails, there is no record.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from stat import S_IMODE, S_ISDIR, S_ISFIFO
 
 from bmtools.records import JsonObject
 
-_STALE_SECONDS = 3600  # readers take them as soon as they come to the end
+_STALE_SECONDS = 3600  # readers remove records when they reach the end of the pipe
 
 
 def pipe_number(file: int | str) -> str:
-    """Return the number of a pipe, by its descriptor or path; empty where it is none."""
+    """Return the number of a pipe, from its descriptor or path; empty for other files."""
     with suppress(OSError):
         found = os.stat(file)  # noqa: PTH116, a descriptor as well
         if S_ISFIFO(found.st_mode):
@@ -29,7 +29,7 @@ def pipe_number(file: int | str) -> str:
 
 
 def leave_record(number: str, record: JsonObject) -> None:
-    """Leave a record for the reader of a pipe, before its last byte is sent."""
+    """Store a record for the reader of a pipe, before the last byte is sent."""
     with suppress(OSError, ValueError):
         directory = _directory()
         for stale in directory.iterdir():
@@ -43,14 +43,14 @@ def leave_record(number: str, record: JsonObject) -> None:
 
 
 def take_record(number: str, sha256: str) -> JsonObject:
-    """Take the record of the writer of a pipe.
+    """Remove and return the record of a pipe's writer.
 
     Args:
-        number: of the pipe.
-        sha256: of all that was read from it.
+        number: number of the pipe.
+        sha256: hash of all content read from it.
 
     Returns:
-        the record; empty where no command left one, or wrote something else.
+        the record; empty if no command stored one, or if the hashes differ.
     """
     with suppress(OSError, ValueError):
         path = _directory() / number
@@ -63,10 +63,10 @@ def take_record(number: str, sha256: str) -> JsonObject:
 
 
 def _directory() -> Path:
-    """Make the directory of records, which nobody else may read or write.
+    """Create the directory of records, which only this user may read or write.
 
     Raises:
-        OSError: it cannot be made, or is another's.
+        OSError: it cannot be created, or belongs to another user.
     """
     from tempfile import gettempdir
 

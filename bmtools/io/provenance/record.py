@@ -1,7 +1,7 @@
-"""Records of files: `FILE.bmtools.json` says how FILE was made, as `bmtools.json` of a directory.
+"""Records of files: `FILE.bmtools.json` describes how FILE was made, like a directory's manifest.
 
-A file to which several commands appended has the records of all of them under `steps`, each with
-the hash and the bytes of its part.
+If several commands appended to a file, its record contains all their records under `steps`, each
+with the hash and size of the appended part.
 """
 
 from __future__ import annotations
@@ -33,13 +33,12 @@ _MOST_THREADS = 8
 
 def make_record(step: Step, inputs: Mapping[str, str], parents: Mapping[str, str],
                 sha256: str) -> JsonObject:
-    """Return the record of an output of the command that is running.
+    """Return the record of an output of the running command.
 
-    Args:
-        step: the command.
-        inputs: SHA-256 of the content of each input, by name.
-        parents: hash of each directory that it read, by role.
-        sha256: of the output's content.
+    step: the running command.
+    inputs: SHA-256 of the content of each input, by name.
+    parents: hash of each directory that was read, by role.
+    sha256: hash of the output's content.
     """
     settings = without_places(step.settings)
     return {"command": step.command, "settings": settings, "seed": settings.get("seed"),
@@ -49,15 +48,15 @@ def make_record(step: Step, inputs: Mapping[str, str], parents: Mapping[str, str
 
 
 def write_record(path: Path, record: JsonMapping, of_bytes: str) -> None:
-    """Write the record of a file, with its permissions.
+    """Write the record of a file, with the file's permissions.
 
     Args:
-        path: of the file.
-        record: how it was made.
-        of_bytes: SHA-256 of its bytes; of its content where it is not compressed.
+        path: path of the file.
+        record: description of how the file was made.
+        of_bytes: SHA-256 of the file's bytes; for an uncompressed file this is the content's hash.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the record cannot be written.
     """
     content = {**record, "files": {path.name: of_bytes}}
     partial = hidden_path(record_of(path), "partial")
@@ -71,11 +70,11 @@ def write_record(path: Path, record: JsonMapping, of_bytes: str) -> None:
 
 
 def read_record(path: Path, warns: bool = False) -> JsonObject:
-    """Read the record of a file or a directory; empty where there is none that can be read.
+    """Read the record of a file or directory; return an empty record if none can be read.
 
     Args:
-        path: of the file or directory.
-        warns: whether a damaged one is warned of.
+        path: path of the file or directory.
+        warns: whether to warn of a damaged record.
     """
     with suppress(OSError):
         try:
@@ -88,22 +87,22 @@ def read_record(path: Path, warns: bool = False) -> JsonObject:
 
 
 def record_path(path: Path) -> Path:
-    """Name the record of a file or a directory."""
+    """Return the path of the record of a file or directory."""
     return path / NAME if path.is_dir() else record_of(path)
 
 
 def recorded_outputs(path: Path, below: bool = False) -> list[Path]:
-    """List an output that has a record, or those in a folder that has none, as of a whole study.
+    """Return the path if it has a record, or the paths with records in a folder, such as a study.
 
-    Hidden directories and unfinished runs are left out; a record may be damaged, or of a file that
-    is gone.
+    Hidden directories and unfinished runs are skipped. A record may be damaged, or its file may be
+    missing.
 
     Args:
-        path: of an output or a folder.
-        below: whether a directory that has a record is looked through, too.
+        path: path of an output or a folder.
+        below: whether to search inside a directory that has a record itself.
 
     Raises:
-        OSError: a folder that cannot be read.
+        OSError: a folder cannot be read.
     """
     if record_path(path).is_file() and not (below and path.is_dir()):
         return [path]
@@ -118,11 +117,11 @@ def recorded_outputs(path: Path, below: bool = False) -> list[Path]:
 
 
 def steps_of(record: JsonMapping, all_piped: bool = False) -> Iterator[JsonMapping]:
-    """Yield the steps of a record, each before those that piped into it what it did not change.
+    """Yield the steps of a record, each followed by the steps piped into it with unchanged output.
 
     Args:
-        record: of a file or directory; empty where nothing is known.
-        all_piped: whether steps whose output the next one changed are yielded, too.
+        record: record of a file or directory; may be empty.
+        all_piped: whether to include steps whose output the next step changed.
     """
     for step in _appended(record):
         yield step
@@ -132,20 +131,20 @@ def steps_of(record: JsonMapping, all_piped: bool = False) -> Iterator[JsonMappi
 
 
 def _appended(record: JsonMapping) -> Sequence[JsonMapping]:
-    """List the steps that appended to a file, or its record itself unless that is empty."""
+    """Return the records of steps that appended to a file, or its own record if there are none."""
     return record.get("steps") or [record] * bool(record)
 
 
 def add_step(path: Path, size: int, added: JsonMapping) -> JsonObject:
-    """Add a step to the record of a file to which it has appended.
+    """Add a step to the record of the file that the step appended to.
 
     Args:
-        path: of the file.
-        size: its bytes before.
-        added: record of the step, whose hash is that of its own part.
+        path: path of the file.
+        size: size of the file before the step, in bytes.
+        added: record of the step, with the hash of the appended part.
 
     Returns:
-        the record of the file; empty where it is not known how its beginning was made.
+        the record of the file; empty if it is unknown how the earlier part was made.
     """
     before = read_record(path)
     digest = hashlib.sha256()
@@ -163,7 +162,7 @@ def add_step(path: Path, size: int, added: JsonMapping) -> JsonObject:
 
 
 def hash_path(path: Path, expected: str = "") -> str:
-    """Hash a file's content or a directory's described files, or all if that is expected."""
+    """Hash a file, or a directory's described files, or all its files if that gives `expected`."""
     if not path.is_dir():
         return hash_content(str(path))
     found = hash_directory(path)
@@ -177,7 +176,7 @@ def hash_content(name: str) -> str:
 
 
 def hash_folder(folder: Path) -> str:
-    """Hash names and uncompressed contents of all files in a folder and below."""
+    """Hash names and uncompressed contents of all files in a folder and its subfolders."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     digest = hashlib.sha256()
     with ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as threads:

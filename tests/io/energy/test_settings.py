@@ -42,7 +42,7 @@ def test_a_grid_of_ones_own_needs_no_country_and_takes_any() -> None:
     assert EnergyConfig().grid_in(2024) == {}
     assert EnergyConfig(grid=55).grid_in(2024) == {"g_per_kwh": 55, "source": "declared"}
     assert EnergyConfig(grid=55, country="SMR").grid_in(2024)["country"] == "SMR"
-    with pytest.raises(ValueError, match="'SMR', expected a country of three letters"):
+    with pytest.raises(ValueError, match="'SMR', expected a three-letter code of a country"):
         EnergyConfig(country="SMR")
 
 

@@ -121,7 +121,7 @@ def test_free_and_permissive_licences_conflict_with_none() -> None:
 def test_parts_of_joined_licences_conflict_too() -> None:
     [found] = conflicts(["MIT AND CC-BY-SA-4.0", "CC-BY-NC-4.0"])
     assert (found.first, found.second) == ("CC-BY-SA-4.0", "CC-BY-NC-4.0")
-    assert found.reason == ("what is made of CC-BY-SA-4.0 material has to be shared under "
+    assert found.reason == ("adaptations of CC-BY-SA-4.0 material must be shared under "
                             "CC-BY-SA-4.0, and CC-BY-NC-4.0 is for non-commercial use only")
 
 
