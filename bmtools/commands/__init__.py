@@ -1,1 +1,1 @@
-"""One thin click module per subcommand."""
+"""One short click module for each subcommand."""

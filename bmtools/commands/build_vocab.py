@@ -37,17 +37,17 @@ _WITH_EXTEND = {"size", "min_frequency", "max_alphabet", "allow_fewer",
 @prints_results
 def command(step: CommandStep, records: RecordReader, reject: Reject, output: Path, overwrite: bool,
             extend: Path | None, config: VocabularyConfig) -> None:
-    """Train a tokenizer, or extend one, and write its directory.
+    """Train or extend a tokenizer, and write its directory.
 
-    The same text gives the same vocabulary, whatever the number of cores. Prints one line about
-    the vocabulary.
+    The same text produces the same vocabulary, whatever the number of cores. Prints one line
+    about the vocabulary.
     """
     if extend is not None and (unused := [
             setting(field.name) for field in fields(VocabularyConfig)
             if field.name not in _WITH_EXTEND
             and step.context.get_parameter_source(field.name) is not ParameterSource.DEFAULT]):
-        raise click.UsageError(f"found {' and '.join(unused)} with --extend, which keeps what the "
-                               "old tokenizer does; leave it out")
+        raise click.UsageError(f"found {' and '.join(unused)} with --extend, which keeps the "
+                               "old tokenizer's setting; remove it")
     from bmtools.vocab.build_vocab import build_vocab
 
     built = build_vocab(records, config, output, extend=extend, overwrite=overwrite,

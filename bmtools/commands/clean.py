@@ -27,28 +27,28 @@ from bmtools.io.workers import RecordWorker
     essential="repairs min-words max-words languages drop-truncated from-year to-year licences "
               "personal-data dropped output",
     topics="records", next_command="dedup {output} -o distinct.jsonl")
-@passes_records("the records that stay")
-@writes_file("--dropped", "Write the records left out, with the rule and what it found under "
+@passes_records("the records kept")
+@writes_file("--dropped", "Write the records left out, with the rule and the value it found under "
              "meta.dropped.")
 @takes_settings(RepairConfig, "repairs")
 @click.option("--remove", type=input_file, metavar="FILE",
-              help="Remove what these regular expressions match, one a line.")
+              help="Remove text that matches these regular expressions, one per line.")
 @takes_settings(FilterConfig, "filters")
 @takes_settings(PersonalDataConfig, "personal_data")
 @takes_passes
 def command(step: CommandStep, records: RecordReader, reject: Reject, output: str,
             dropped: str | None, remove: str | None, passes: Passes, **configs: Any) -> None:
-    """Repair the texts of records, and leave out those a corpus should not have.
+    """Repair the texts of records, and remove records unfit for a corpus.
 
-    Entities, answers and sections move with their text. Each rule is counted on stderr; records
-    that stay come out the same from a second pass with the same options.
+    Offsets of entities, answers and sections are updated. The effect of each rule is counted on
+    stderr. A second pass with the same options does not change the output.
     """
     from bmtools.corpus.cleaning.clean import Cleaner
     from bmtools.corpus.cleaning.filters import warn_of_unnamed_licences
     from bmtools.corpus.cleaning.repairs import read_patterns
 
     configs["unwanted"] = read_patterns(remove) if remove else ()
-    Cleaner(**configs)  # asks for packages first
+    Cleaner(**configs)  # reports missing packages before any work
     warn_of_unnamed_licences(configs["filters"])
     settings = {**{name: repr(config) for name, config in configs.items()},
                 "unwanted": [pattern.pattern for pattern in configs["unwanted"]]}

@@ -27,19 +27,19 @@ from bmtools.values import format_figure
                 type=InputFile())
 @click.option("--vocab", "vocabs", multiple=True, required=True, metavar="[NAME=]PATH",
               type=NamedInput(),
-              help="Tokenizer, checkpoint, tokenizer.json or vocab.txt; repeat it. Tokens are "
-                   "related to the first one's.")
+              help="Tokenizer, checkpoint, tokenizer.json or vocab.txt; repeat it. Token counts "
+                   "are related to the first one.")
 @click.option("--terms", metavar="FILE",
               type=InputFile(),
-              help="Terms to look at, one a line, each with a type behind a tab or without. "
-                   "Records are not needed then.")
+              help="Terms to compare, one per line, each optionally followed by a tab and a type. "
+                   "Records are then optional.")
 @click.option("--worst", type=click.IntRange(min=0), default=10, show_default=True, metavar="N",
-              help="Number of terms named that each vocabulary breaks up worst.")
+              help="Number of terms to name that each vocabulary splits into most pieces.")
 @click.option("--by-term", is_flag=True,
-              help="Print a line for each term and mention instead: its pieces by vocabulary, with "
-                   "the labels of a tagger; as a table, a tick if it is whole.")
+              help="Print a line for each term and mention instead, with its pieces by vocabulary "
+                   "and the labels of a tagger; in a table, a tick marks a single piece.")
 @click.option("--segmenter", metavar="NAME",
-              help="Segmenter that finds words where no spaces do: japanese, chinese, thai ...")
+              help="Segmenter that finds words in text without spaces: japanese, chinese, thai ...")
 @takes_rejects
 @reports("the JSON Lines", plot="pieces per word")
 def command(step: CommandStep, files: tuple[str, ...], vocabs: tuple[str, ...], terms: str | None,
@@ -47,11 +47,11 @@ def command(step: CommandStep, files: tuple[str, ...], vocabs: tuple[str, ...], 
             reject: Reject, output: str) -> None:
     """Compare how vocabularies split text, entities and terms.
 
-    Prints a JSON line for each scope and vocabulary: the records' text, their entities by type,
-    the terms. It reports the pieces of a word, the words that stay whole or are unknown, the
-    tokens of the text, and the terms that are broken up: "worst" by pieces, "costliest" by
-    pieces times occurrences. Entities are counted mention by mention. Words are the same for
-    all: runs of letters and digits.
+    Prints a JSON line for each scope and vocabulary. Scopes are the records' text, their entities
+    by type, and the terms. A line reports the pieces per word, the words that are single pieces or
+    unknown, and the number of tokens. It also lists split terms: "worst" have most pieces,
+    "costliest" the highest product of pieces and occurrences. Every mention of an entity counts.
+    Words are the same for all vocabularies: runs of letters and digits.
     """
     paths = named_paths("--vocab", vocabs,
                         "a tokenizer, a checkpoint, a tokenizer.json or a vocab.txt")
@@ -71,7 +71,7 @@ def command(step: CommandStep, files: tuple[str, ...], vocabs: tuple[str, ...], 
         if vocabulary.casing_assumed:
             what = ("text is lower-cased without accents" if vocabulary.uncased
                     else "text keeps its case")
-            click.echo(f"bmtools: {name}: no file says its casing; by its tokens it is "
+            click.echo(f"bmtools: {name}: no file states its casing; its tokens suggest "
                        f"{vocabulary.casing}, so {what}", err=True)
     compare = compare_terms if by_term else partial(compare_vocab, worst=worst)
     lines = list(compare(
@@ -88,7 +88,7 @@ def command(step: CommandStep, files: tuple[str, ...], vocabs: tuple[str, ...], 
 
 
 def _print_ticks(lines: Sequence[Line]) -> None:
-    """Print terms as rows and vocabularies as columns, as table 1 of Gu et al. 2021."""
+    """Print terms as rows and vocabularies as columns, like table 1 of Gu et al. 2021."""
     print_table(["term", "type", *lines[0]["vocabularies"]], [
         [line["term"], line.get("type", ""), *(
             "\N{CHECK MARK}" if found["whole"] else " ".join(found["pieces"])
@@ -96,7 +96,7 @@ def _print_ticks(lines: Sequence[Line]) -> None:
 
 
 def closing(lines: Sequence[Line]) -> str:
-    """Close `compare-vocab`."""
+    """Return the closing line of `compare-vocab`."""
     scope = lines[0]["scope"]
     pieces = {line["vocabulary"]: line["pieces_per_word"] for line in lines
               if line.get("scope") == scope and line.get("pieces_per_word") is not None}
@@ -104,4 +104,4 @@ def closing(lines: Sequence[Line]) -> str:
         return f"compared {count_of(len(lines), 'vocabularies')}"
     best = min(pieces, key=pieces.__getitem__)
     count = f"the fewest of {len(pieces)}, " if len(pieces) > 1 else ""
-    return f"{best} takes {count}{format_figure('', pieces[best])} pieces a word ({scope})"
+    return f"{best} needs {count}{format_figure('', pieces[best])} pieces per word ({scope})"

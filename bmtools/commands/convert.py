@@ -27,17 +27,17 @@ from bmtools.models.settings import Casing
 @click.argument("checkpoint", type=existing_directory, metavar="DIR")
 @writes_directory
 @click.option("--tokenizer", type=tokenizer_directory, metavar="DIR",
-              help="Its vocabulary, where DIR has none.")
+              help="Tokenizer to use if DIR contains none.")
 @click.option("--casing", type=Choice(get_args(Casing)),
-              help="Whether text keeps its case; needed where vocab.txt is alone.")
+              help="Whether text keeps its case; required if DIR has vocab.txt without a config.")
 @prints_results
 def command(step: CommandStep, checkpoint: Path, output: Path, overwrite: bool,
             tokenizer: Path | None, casing: Casing | None) -> None:
-    """Turn a checkpoint as it is published into one that all commands read.
+    """Convert a published checkpoint into one that all commands can read.
 
-    DIR holds pytorch_model.bin, whole or in parts, or Megatron-LM's model_optim_rng.pt, for BERT.
-    Such files can run code when they are loaded; here nothing in them is run, and files that would
-    are refused.
+    DIR contains pytorch_model.bin, in one or several files, or Megatron-LM's model_optim_rng.pt for
+    BERT. Loading such files can run code. This command runs no code from them, and rejects files
+    that contain code.
     """
     from bmtools.models.convert import convert
     from bmtools.study.cards.card import write_cards

@@ -28,17 +28,17 @@ from bmtools.io.jsonl import RecordReader
 @passes_records()
 @click.option("--evaluation", multiple=True, required=True, type=input_file, metavar="FILE",
               help="Records that models are evaluated on; may be repeated.")
-@writes_file("--hits", "Write here what records share with which evaluation record: both ids, "
-                       "the first run of words and how much of the text.")
+@writes_file("--hits", "Write the text that records share with evaluation records: both ids, the "
+                       "first run of words and the share of the text.")
 @takes_settings(ContaminationConfig, "config")
 @takes_passes
 def command(step: CommandStep, records: RecordReader, reject: Reject, output: str,
             evaluation: tuple[str, ...], hits: str | None, config: ContaminationConfig,
             passes: Passes) -> None:
-    """Find records that hold evaluation texts, and leave them out.
+    """Find records that contain evaluation texts, and leave them out.
 
-    A record is contaminated if it shares a run of words with one, of case, white space and
-    punctuation aside. Lines that stay are copied as they are.
+    A record is contaminated if it shares a run of words with an evaluation text, ignoring case,
+    white space and punctuation. Kept lines are copied unchanged.
     """
     from bmtools.corpus.duplicates.decontaminate import ContaminationFinder, EvaluationRuns
     from bmtools.io.parts import read_blocks
@@ -47,14 +47,14 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     runs = EvaluationRuns.of(known, config)
     if runs.short:
         click.echo(f"bmtools: {runs.short:,} of {len(runs.names):,} evaluation texts have fewer "
-                   f"than {config.least_words} words and are not looked for; --least-words takes "
-                   "shorter ones", err=True)
+                   f"than {config.least_words} words and are ignored; lower --least-words to "
+                   "include them", err=True)
     settings = {**asdict(config), "evaluation": sorted(known.hashes.values())}
     with passes.opened(output, settings) as run, open_if_named(hits) as stream:
         finder = partial(ContaminationFinder, runs, config)
         write_lines(step, run.lines(read_blocks(records), finder, reject, stream), output)
     found, texts = run.counts.get("contaminated", 0), len(runs.names) - runs.short
-    hold = "holds" if found == 1 else "hold"
-    finish(step, f"{found:,} of {count_of(run.counts.get('all', 0), 'records')} {hold} "
+    verb = "contains" if found == 1 else "contain"
+    finish(step, f"{found:,} of {count_of(run.counts.get('all', 0), 'records')} {verb} "
            f"{contaminated_texts(run.counts):,} of {count_of(texts, 'evaluation texts')}"
            f"{to_output(output)}")

@@ -23,22 +23,22 @@ from bmtools.io.jsonl import RecordReader
     essential="duplicates threshold ngram-words against dropped output workers resume",
     topics="records", next_command="build-vocab {output} --allow-fewer -o vocabulary")
 @passes_records()
-@writes_file("--dropped", "Collect duplicates here; meta.dropped has the id that stays in their "
-                          "place and the similarity.")
+@writes_file("--dropped", "Write duplicates here; meta.dropped contains the id of the record kept "
+                          "and the similarity.")
 @click.option("--against", multiple=True, metavar="FILE", type=input_file,
-              help="Leave out duplicates of the records of this file; may be repeated.")
+              help="Leave out duplicates of the records in this file; may be repeated.")
 @takes_settings(DedupConfig, "config")
 @takes_passes
 def command(step: CommandStep, records: RecordReader, reject: Reject, output: str,
             dropped: str | None, against: tuple[str, ...], config: DedupConfig,
             passes: Passes) -> None:
-    """Leave out duplicates and near duplicates of records, by their texts.
+    """Remove exact and near duplicates of records, compared by text.
 
     Near duplicates share runs of words: their Jaccard index is estimated from MinHash signatures
-    and is at least the threshold. Duplicates of duplicates are one group, of which the first record
-    stays; with --no-chains, only what is similar to that record is left out. Lines that stay are
-    copied as they are. Input is read twice; a pipe is kept in a temporary file meanwhile. With
-    --part, too, all of it is compared.
+    and is at least the threshold. Duplicates of duplicates form one group, and its first record
+    is kept. With --no-chains, only records similar to a kept record are left out. Kept lines are
+    copied unchanged. Input is read twice; a pipe is first copied to a temporary file. With --part,
+    the complete input is still compared.
     """
     from bmtools.corpus.duplicates.dedup import deduplicate
 
@@ -48,7 +48,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
         write_lines(step, found.write(run, stream), output)
     kept, exact, near = (run.counts.get(name, 0) for name in (
         "kept", "exact-duplicate", "near-duplicate"))
-    least = f" (least similarity to the record that stays: {found.similarity.min():.2f})" \
+    least = f" (minimum similarity to the record kept: {found.similarity.min():.2f})" \
         if near else ""
     finish(step, f"{kept:,} of {count_of(kept + exact + near, 'records')}{to_output(output)}; left "
            f"out {exact:,} exact and {count_of(near, 'near duplicates')}{least}")

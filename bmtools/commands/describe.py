@@ -26,8 +26,8 @@ from bmtools.study.corpora.settings import DescribeConfig
 @takes_rejects
 @click.option("--topics", metavar="medicine|FILE",
               type=NameOrFile(lambda name: name == "medicine", lambda: ["medicine"]),
-              help="Also count records by topic: that of most keywords in them. A TOML file has a "
-                   "list for each topic, Cardiology = [\"cardi*\", \"heart failure\"].")
+              help="Also count records by topic: the topic with most keywords in the text. A TOML "
+                   "file has a list for each topic, Cardiology = [\"cardi*\", \"heart failure\"].")
 @click.option("--total", is_flag=True, help="Also describe all files together.")
 @takes_settings(DescribeConfig, "config")
 @takes_workers
@@ -38,11 +38,11 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject,
     """Describe corpora and sets: sizes, lengths, origins, words, topics, labels.
 
     Prints a JSON line for each file: records, documents, megabytes of text (10^6 bytes of UTF-8,
-    titles included), words and how long records are; languages, licences, years and sources;
-    distinct words by how often they occur. Of sets also entities and relations by type, words by
-    label (O, B- and I- with the type), labels, and label_bias: the labels that are not the most
-    frequent one, in relation to that; words inside of entities to those outside; the least repeats
-    of an answer to the most.
+    including titles), words and lengths of records; languages, licences, years and sources; and
+    distinct words by frequency. For sets it also counts entities and relations by type, words by
+    label (O, and B- and I- with the type) and labels. label_bias has ratios: other labels to the
+    most frequent label, words inside entities to words outside, and the repeats of the rarest
+    answer to the repeats of the most frequent one.
     """
     if topics not in (None, "medicine") and not Path(topics or "").is_file():
         raise click.UsageError(f"--topics: found {topics!r}, expected medicine or a TOML file")

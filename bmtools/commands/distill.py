@@ -36,16 +36,17 @@ from bmtools.training.plan import DISTILLATION_WARMUP, make_init
 @click.option("--architecture", metavar="NAME", type=architecture,
               help="Train new weights instead: bert-tiny, bert-LAYERSxWIDTH, a config.json.")
 @click.option("--take-layers", default="", metavar="LAYERS",
-              help="Start from some layers of --student, or of the teacher: even, a number of "
-                   "layers, or their numbers from 0, such as 0,2,4.")
+              help="Start from some layers of --student or the teacher: even, a number of layers, "
+                   "or layer numbers from 0, such as 0,2,4.")
 @click.option("--tokenizer", type=tokenizer_directory, metavar="DIR",
-              help="Vocabulary of --architecture, by default the teacher's.")
+              help="Tokenizer for --architecture; default: the teacher's.")
 def command(step: CommandStep, teacher: Path, student: Path | None, architecture: str | None,
             take_layers: str, tokenizer: Path | None, **options: Any) -> None:
-    """Train a smaller masked language model to predict as a larger one.
+    """Train a smaller masked language model to imitate a larger one.
 
-    FILES are records, or shards made by "bmtools tokenize". Prints a JSON line per report, and one
-    about the checkpoint. Signals, --budget, --resume and --dry-run work as in "bmtools pretrain".
+    FILES are records, or shards made by "bmtools tokenize". Prints a JSON line for each report, and
+    one about the checkpoint. Signals, --budget, --resume and --dry-run work as in "bmtools
+    pretrain".
 
     --set changes the weights of the losses (mlm_weight, kl_weight, cosine_weight), the temperature
     and all other keys of the topic phases.

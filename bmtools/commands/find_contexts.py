@@ -29,18 +29,18 @@ _existing = InputPath(Path)
 @passes_records("the sentences")
 @click.option("--words", metavar="FILE",
               type=InputFile(),
-              help="Words to look for, one a line; several parts are allowed (TNF-alpha).")
+              help="Words to search for, one per line; a word may have several parts (TNF-alpha).")
 @click.option("--tokenizer", type=_existing, metavar="DIR",
-              help="Tokenizer or checkpoint by whose rule case and accents are folded; without "
-                   "--words, the words of its vocabulary are looked for.")
+              help="Tokenizer or checkpoint whose rule folds case and accents; without --words, "
+                   "search for the words in its vocabulary.")
 @click.option("--base", type=_existing, metavar="DIR",
-              help="Tokenizer or checkpoint whose words are not looked for.")
-@click.option("--uncased", is_flag=True, help="Ignore case, where no tokenizer decides it.")
+              help="Tokenizer or checkpoint whose words are skipped.")
+@click.option("--uncased", is_flag=True, help="Ignore case, if no --tokenizer is given.")
 @takes_settings(ContextConfig, "config")
 @click.option("--workers", type=click.IntRange(min=0), default=0, show_default=True,
-              help="Processes that search; 0: one for each core.")
-@writes_file("--report", "Write for each word how often it occurs and how many "
-             "sentences were sampled.")
+              help="Number of processes that search; 0 means one per core.")
+@writes_file("--report", "Write for each word its number of occurrences and of sampled "
+             "sentences.")
 def command(step: CommandStep, records: RecordReader, reject: Reject, output: str,
             words: str | None, tokenizer: Path | None, base: Path | None, uncased: bool,
             config: ContextConfig, workers: int, report: str | None) -> None:
@@ -49,13 +49,13 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     Each sentence is written once, with its sampled words and their first positions in it.
     """
     if not words and not tokenizer:
-        raise click.UsageError("found neither --words nor --tokenizer, expected one of them to "
-                               "say which words to look for")
+        raise click.UsageError("found no --words and no --tokenizer, expected one of them; it "
+                               "determines the words to search for")
     if base and (words or not tokenizer):
-        raise click.UsageError("--base: expected --tokenizer, and no --words, beside it")
+        raise click.UsageError("--base: expected --tokenizer with it, and no --words")
     if uncased and tokenizer:
-        raise click.UsageError("--uncased: --tokenizer says already how case is folded; "
-                               "leave one of them out")
+        raise click.UsageError("--uncased: --tokenizer already determines how case is folded; "
+                               "remove one of them")
     from bmtools.text.find_contexts import find_contexts
 
     sample = find_contexts(records, words, config, tokenizer=tokenizer, base=base, uncased=uncased,

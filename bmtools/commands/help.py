@@ -8,7 +8,7 @@ from bmtools.cli.help import DocumentedCommand, meant, topic_text, topics, write
 
 
 def _complete(ctx: click.Context, _param: click.Parameter, start: str) -> list[str]:
-    """Offer topics and commands, then the commands of a group."""
+    """Complete topics and commands, then the subcommands of a group."""
     words = ctx.params.get("words") or ()
     names = _names(_command_context(ctx, words)) if words else [
         *topics(), *_names(ctx.find_root())]
@@ -26,7 +26,7 @@ def _names(context: click.Context) -> list[str]:
 def command(ctx: click.Context, words: tuple[str, ...]) -> None:
     """Explain a command, or a topic such as phases.
 
-    Without a name the topics are listed.
+    Without arguments, lists the topics.
     """
     if not words:
         click.echo(_list_topics(ctx))
@@ -41,13 +41,13 @@ def _list_topics(ctx: click.Context) -> str:
     with formatter.section("Topics"):
         write_rows(topics().items(), formatter)
     formatter.write_paragraph()
-    formatter.write("bmtools help TOPIC explains one, bmtools help COMMAND a command.\n"
+    formatter.write("bmtools help TOPIC explains a topic, bmtools help COMMAND a command.\n"
                     "bmtools --help lists the commands.\n")
     return formatter.getvalue().replace("\u2011", "-").rstrip()
 
 
 def _command_context(ctx: click.Context, words: tuple[str, ...]) -> click.Context:
-    """Return the context of a command by its names, whose help is that of `--help`."""
+    """Return the context of a command given by its names; its help equals `--help`."""
     found = ctx.find_root()
     for word in words:
         group = found.command

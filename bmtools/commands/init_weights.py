@@ -40,11 +40,11 @@ from bmtools.status import counted
 @takes_rejects
 @writes_directory
 @click.option("--base", type=base_directory, required=True, metavar="CKPT",
-              help="Checkpoint whose weights are kept; of a decoder, an encoder is made.")
+              help="Checkpoint whose weights are kept; a decoder is converted to an encoder.")
 @click.option("--tokenizer", type=tokenizer_directory, metavar="DIR",
-              help="The new vocabulary; without it, the base's stays.")
+              help="The new vocabulary; default: the base's vocabulary.")
 @click.option("--lang", default="en", show_default=True,
-              help="Language of records without one; sentences are split by it.")
+              help="Language of records without one; used to split sentences.")
 @takes_settings(TransferConfig, "settings")
 @takes_settings(FocusConfig, "focus")
 @prints_results
@@ -53,12 +53,12 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject, output: P
             settings: TransferConfig, focus: FocusConfig) -> None:
     """Give a checkpoint a new vocabulary, a larger size or both.
 
-    Tokens, layers and units that are new get a head start from those of the base. A decoder
-    (Llama, Mistral, Qwen2) becomes an encoder (EuroBERT), to be trained on masked tokens.
+    New tokens, layers and units are initialised from those of the base. A decoder (Llama,
+    Mistral, Qwen2) becomes an encoder (EuroBERT), to be trained on masked tokens.
 
-    Only a new vocabulary needs records. Methods random and average read no records. Records with
-    the key "targets", as "bmtools find-contexts" writes them, are sentences already, with the
-    words of them to use.
+    Only a new vocabulary needs records, and the methods random and average read none. Records with
+    the key "targets", as "bmtools find-contexts" writes them, are already sentences; "targets"
+    contains the words to use.
     """
     if tokenizer is None and not (settings.grow or is_decoder(base)):
         raise click.UsageError("Missing option '--tokenizer'; without a new vocabulary, expected "
@@ -78,6 +78,6 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject, output: P
     facts = [f"{line['parameters']:,} parameters"]
     if "tokens" in line:
         kept = line.get("copied", 0) + line.get("folded", 0)
-        facts.append(f"{kept:,} of {line['tokens']:,} tokens keep their weights, the rest are made "
-                     f"by {line['method']}")
+        facts.append(f"{kept:,} of {line['tokens']:,} tokens keep their weights, the others are "
+                     f"set by {line['method']}")
     finish(step, f"wrote {output}: {'; '.join(facts)}")

@@ -26,7 +26,7 @@ from bmtools.values import format_figure
     "bmtools mix --corpus corpus.jsonl --corpus notes.jsonl -o all.jsonl"), topics="records")
 @click.option("--corpus", "files", multiple=True, required=True, metavar="[NAME=]PATH",
               type=NamedInput(),
-              help="A file of records, and its name if it is another one; repeat it.")
+              help="A file of records, optionally with another name; repeat it.")
 @takes_rejects
 @takes_settings(MixConfig, "config")
 @takes_settings(Workers, "workers")
@@ -35,9 +35,9 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject, config: M
             workers: Workers, output: str) -> None:
     """Mix corpora into one by weights, and shuffle it.
 
-    Records are chosen as by sample, and their order is a hash of id and seed, too: it is the same
-    whatever the order of the files. Text is counted in bytes of UTF-8, titles included. Each
-    corpus is read twice, and the mixture stands in temporary files before it is written.
+    Records are chosen as in sample, and their order is also a hash of id and seed, so it does not
+    depend on the order of the files. Text is counted in bytes of UTF-8, including titles. Each
+    corpus is read twice, and the mixture is stored in temporary files before it is written.
     """
     paths = named_paths("--corpus", files, "a file of records", source_stem, _is_source)
     with usage_errors():

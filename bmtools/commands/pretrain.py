@@ -31,15 +31,15 @@ from bmtools.training.plan import ModelInit
 def command(step: CommandStep, model: ModelInit, **options: Any) -> None:
     """Train a masked language model from scratch or from a checkpoint, in phases.
 
-    FILES are records, or shards made by "bmtools tokenize". Prints a JSON line per report, and one
-    about the checkpoint.
+    FILES are records, or shards made by "bmtools tokenize". Prints a JSON line for each report, and
+    one about the checkpoint.
 
     Ctrl-C, SIGTERM, SIGUSR1 and --budget end a session after the current step: it saves a state,
     prints a line with the key "stopped" and exits with 75 (with 0 under torchrun and accelerate
     launch). The same command with --resume then continues, and exits with 0 when the checkpoint is
-    written. A second Ctrl-C leaves at once, without a new state, and exits with 130.
+    written. A second Ctrl-C exits immediately with 130, without saving a new state.
 
-    --dry-run prints one JSON line instead: steps, tokens, memory, tokens a second, hours and
+    --dry-run prints one JSON line instead: steps, tokens, memory, tokens per second, hours and
     energy, measured on this machine.
     """
     run_training(step, model, **options)

@@ -26,7 +26,7 @@ from bmtools.records import JsonMapping
 def command() -> None:
     """List and show the papers' pretraining settings.
 
-    A recipe is a phases file: "show" one into a file, change what you like, and train by it.
+    A recipe is a phases file. Save it with "show", change settings, and train with --phases.
     """
 
 
@@ -34,7 +34,7 @@ def command() -> None:
     "bmtools recipe list", "bmtools recipe list --json"), topics="phases")
 @prints_results
 def list_recipes(step: CommandStep) -> None:
-    """Name the recipes, a line each."""
+    """List the recipes, one per line."""
     recipes = {name: load_recipe(name) for name in recipe_names()}
     lines = [{"recipe": name, "title": one.title, "phases": [phase.name for phase in one.phases],
               "source": one.source} for name, one in recipes.items()]
@@ -46,12 +46,12 @@ def list_recipes(step: CommandStep) -> None:
     topics="phases")
 @click.argument("recipe", metavar="NAME|FILE",
                 type=NameOrFile(lambda name: name in recipe_names(), recipe_names))
-@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON line.")
 def show_recipe(recipe: str, as_json: bool) -> None:
-    """Print a recipe as it is written, or a phases file as it is understood.
+    """Print a recipe unchanged, or a phases file with all settings.
 
-    The name of a recipe, a file, or "-" for stdin. A recipe keeps its comments; a file comes back
-    with every setting, those it leaves out at their defaults.
+    Accepts the name of a recipe, a file, or "-" for stdin. A recipe is printed with its comments; a
+    file is printed with every setting, including defaults of settings that it does not contain.
     """
     is_file = recipe == STDIN or recipe.endswith(".toml") or Path(recipe).exists()
     shipped = recipe in recipe_names() or not is_file

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 @takes_rejects
 @writes_records("one sample")
 @click.option("--ladder", type=OutputDirectory(), metavar="DIR",
-              help="Directory for a file for each of several sizes.")
-@writes_file("--rest", "Write the other records here, as to train on what is not held out.")
+              help="Directory to write, with one file for each of several sizes.")
+@writes_file("--rest", "Write the other records here, for example to train on them.")
 @takes_settings(SampleConfig, "config")
 @takes_workers
 def command(step: CommandStep, files: tuple[str, ...], reject: Reject, output: str,
@@ -48,10 +48,10 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject, output: s
             config: SampleConfig, workers: Workers) -> None:
     """Choose records at random by size, words, number or share.
 
-    The order of choice is a hash of each record's id and the seed, so a sample has all that a
-    smaller one has, whatever the order of the files. Records keep the order of the input. A sample
-    is not larger than asked; with the next record it would be. Input is read twice; a pipe is kept
-    in a temporary file meanwhile.
+    The order of choice is a hash of each record's id and the seed. So a sample contains every
+    smaller sample, whatever the order of the files. Records keep the order of the input. A sample
+    is the largest that does not exceed the requested size. Input is read twice; a pipe is first
+    copied to a temporary file.
     """
     rungs = config.rungs()
     if ladder is None and len(rungs) > 1:
@@ -59,7 +59,7 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject, output: s
     if ladder is not None and output != STDOUT:
         raise click.UsageError("found --output and --ladder, expected one of them")
     if ladder is not None and rest is not None:
-        raise click.UsageError("found --ladder and --rest, expected --rest beside one sample")
+        raise click.UsageError("found --ladder and --rest, expected --rest with a single sample")
     from bmtools.corpus.sampling.sample import opened_sample, write_ladder
 
     records = RecordReader(step.sources(files), reject)
@@ -74,7 +74,7 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject, output: s
 
 
 def _without_rest(chosen: Sample, others: IO[bytes] | None) -> Iterator[bytes]:
-    """Yield the sample's lines, and write the others beside it."""
+    """Yield the sample's lines, and write the other lines to a second file."""
     from bmtools.corpus.sampling.sample import REST
 
     for level, line in chosen.lines(others is not None):
@@ -85,7 +85,7 @@ def _without_rest(chosen: Sample, others: IO[bytes] | None) -> Iterator[bytes]:
 
 
 def closing(rungs: Sequence[Line], output: str) -> str:
-    """Close `sample`."""
+    """Return the closing line of `sample`."""
     facts = [f"{rung['sample']}: {count_of(rung['records'], 'records')}, "
              f"{format_figure('', rung['megabytes'])} MB of text" for rung in rungs]
     return "; ".join(facts) + to_output(output)

@@ -30,23 +30,23 @@ from bmtools.records import JsonObject
               help="Directory to write; required without --check.")
 @takes_settings(SplitConfig, "config")
 @click.option("--by", type=input_file, metavar="FILE",
-              help="Split as this file says: a document or id and the name of its part a line, by "
-                   "tab, as split.tsv of an earlier split.")
+              help="Split as in this file; each line has a document or id, a tab and the name of "
+                   "its part, as in split.tsv of an earlier split.")
 @click.option("--check", is_flag=True,
-              help="Write nothing; tell what the files, which are parts of a set, share.")
+              help="Write nothing; report what files, given as parts of a set, have in common.")
 @prints_results
 def command(step: CommandStep, records: RecordReader, reject: Reject, output: Path | None,
             overwrite: bool, config: SplitConfig, by: str | None, check: bool) -> None:
     """Split records into train, dev and test or folds, by document and text.
 
-    A document is what meta.document names, or the id up to the sentence (DOC-s3), or the record.
-    Documents that share a text stay together. The same documents, settings and seed give the same
-    split, which split.tsv keeps. Prints how many documents and records each part has,
-    how many documents stay together, and how many records of a part have a document, text or
-    question of another one.
+    A document is given by meta.document, or by the id without the sentence (DOC-s3), or is the
+    record itself. Documents that share a text are kept together. The same documents, settings and
+    seed produce the same split, which split.tsv records. Prints the number of documents and records
+    in each part, the number of documents kept together, and the number of records in a part whose
+    document, text or question also occurs in another part.
     """
     if check == (output is not None):
-        raise click.UsageError("expected either -o DIR or --check, which writes nothing")
+        raise click.UsageError("expected either -o DIR or --check, which writes no output")
     if check:
         lines = print_results(step, _compare(records))
         finish(step, _describe(lines))
@@ -65,7 +65,7 @@ def _describe(shared: Sequence[Line]) -> str:
 
 
 def _compare(records: RecordReader) -> list[JsonObject]:
-    """Compare the files that records come from."""
+    """Compare the files that records were read from."""
     parts: dict[str, list[Any]] = {source_name(name): [] for name in records.names}
     if len(parts) < 2:
         raise click.UsageError(f"--check: found {len(parts)} file, expected two or more")

@@ -25,11 +25,11 @@ from bmtools.status import counted
 @reads_records
 @writes_directory
 @click.option("--tokenizer", type=tokenizer_directory, required=True, metavar="DIR",
-              help="Tokenizer, or checkpoint with one.")
+              help="Tokenizer, or checkpoint with a tokenizer.")
 @takes_settings(ShardConfig, "settings")
 @click.option("--workers", type=click.IntRange(min=0), default=0, show_default=True,
-              help="Processes that encode; 0: one for each core.")
-@click.option("--resume", is_flag=True, help="Go on with an unfinished run, if there is one.")
+              help="Number of processes that encode; 0 means one per core.")
+@click.option("--resume", is_flag=True, help="Continue an unfinished run, if there is one.")
 @prints_results
 def command(step: CommandStep, records: RecordReader, reject: Reject, output: Path, overwrite: bool,
             tokenizer: Path, settings: ShardConfig, workers: int, resume: bool) -> None:

@@ -69,18 +69,18 @@ from bmtools.training.plan import (
 )
 from bmtools.values import format_figure
 
-TRAINING_FILES = "Records, or directories of shards made by tokenize; none or - means stdin."
+TRAINING_FILES = "Records, or directories of shards made by tokenize; no file or - means stdin."
 
 
 OPTIONS = {"steps", "tokens", "epochs", "max_length", "batch_size", "layout", "objective",
            "masking", "mask_rate", "learning_rate", "micro_batch_size", "memory_gib",
            "device", "precision", "seed", "save_steps", "keep_steps", "eval_steps",
            "budget", "skip_spikes"}
-"""Settings that have an option; `--set` gives the others."""
+"""Settings that have an option; the others are set by `--set`."""
 
 
 class TrainingCommand(Command):
-    """A command whose settings are options or keys of `--set`, and that can make a dry run."""
+    """A command whose settings are options or keys of `--set`, with a dry run."""
 
     def set_keys(self) -> Sequence[str]:
         """Return the keys of `--set`."""
@@ -101,11 +101,11 @@ def takes_run_config(without: Sequence[str] = (), **defaults: Any) -> Decorator:
     """Add `--recipe`, `--phases`, `--set` and an option for some settings; passes `config`.
 
     Options on the command line, in the environment or from `--config` override the phases file in
-    all phases; `--set` overrides those.
+    all phases; `--set` overrides these options.
 
     Args:
-        without: settings that have no option here.
-        defaults: values that this command prefers to the settings' own where no file gives them.
+        without: settings without an option here.
+        defaults: values that replace the settings' defaults if no file sets them.
     """
     def convert(step: CommandStep, values: Values) -> None:
         taken = {name: values.pop(name) for name in OPTIONS if name in values}
@@ -121,12 +121,12 @@ def takes_run_config(without: Sequence[str] = (), **defaults: Any) -> Decorator:
         click.option("--recipe", metavar="NAME",
                      shell_complete=lambda ctx, param, start: [
                          name for name in recipe_names() if name.startswith(start)],
-                     help="Take phases from a paper; see 'bmtools recipe list'."),
-        click.option("--phases", metavar="FILE", help="Take phases from this TOML file.",
+                     help="Use a paper's phases; see 'bmtools recipe list'."),
+        click.option("--phases", metavar="FILE", help="Use the phases in this TOML file.",
                      type=InputFile()),
         click.option("--set", "changes", multiple=True, metavar="[PHASE.]KEY=VALUE",
-                     help="Change a setting, of one phase by its name or number; 'bmtools help "
-                          "phases' lists them."),
+                     help="Change a setting; PHASE, a name or number, limits it to one phase. See "
+                          "'bmtools help phases'."),
         *(partial(with_options, kind=kind, without=[*hidden], **defaults) for kind in kinds)],
         convert)
 
@@ -159,27 +159,27 @@ takes_data = partial(add_options, [
     click.argument("files", nargs=-1, metavar="[FILES]...",
                    type=InputPath(allow_dash=True)),
     click.option("--corpus", "corpora", multiple=True, metavar="NAME=PATH", type=NamedInput(),
-                 help="A named corpus for mixtures: records or shards; repeat for more."),
+                 help="A named corpus for mixtures: records or shards; repeat it for more."),
     click.option("--replay", metavar="PATH", type=InputPath(),
                  help="Corpus of earlier training, for --replay-steps."),
     click.option("--evaluate", metavar="PATH", type=InputPath(),
                  help="Held-out text, scored at each phase's end and every --eval-steps."),
     click.option("--retain", metavar="PATH", type=InputPath(),
-                 help="General text, scored before and after to show what is forgotten."),
+                 help="General text, scored before and after to measure forgetting."),
     click.option("--score", "scored", multiple=True, metavar="pppl|mrr=FILE",
                  type=NamedInput(InputFile(allow_dash=False)),
-                 help="Sentences or maskings to score as score-pppl and score-mrr do: at the "
-                      "start, at each phase's end and every --eval-steps; repeat for more."),
+                 help="Sentences or maskings to score, as in score-pppl and score-mrr: at the "
+                      "start, at each phase's end and every --eval-steps; repeat it for more."),
     click.option("--lang", default="", metavar="CODE",
-                 help="Language of records without one, to find sentences for pairs."),
+                 help="Language of records without one; used to find sentences for pairs."),
     click.option("--segmenter", default=ShardConfig.segmenter, show_default=True, metavar="NAME",
                  help="Word segmenter: tokenizer, japanese, chinese, thai ..."),
     takes_masked_terms], _read_data)
-"""Add FILES and the corpora beside them; passes `data`."""
+"""Add FILES and the other corpora; passes `data`."""
 
 
 architecture = NameOrFile(SIZES.__contains__, lambda: SIZES)
-"""Type of the name of a size, or of a config.json."""
+"""Type of an architecture: the name of a size, or a config.json."""
 
 
 def _read_model_init(_step: CommandStep, values: Values) -> None:
@@ -198,18 +198,18 @@ takes_model_init = partial(add_options, [
                  help="Tokenizer for new weights.")], _read_model_init)
 """Add `--model`, `--architecture` and `--tokenizer`; passes `model`.
 
-Put it below `takes_run_config`, whose config may name the architecture.
+Put it below `takes_run_config`, because its config may set the architecture.
 """
 
 
 def _find_finished(step: CommandStep, values: Values) -> None:
-    """End the command where `--resume` finds its run finished."""
+    """End the command if `--resume` is given and the run is already finished."""
     output = values["output"]
     if values["resume"] and is_finished(output, runs_directory(output)):
-        say(f"{output} is finished already")
+        say(f"{output} is already finished")
         from bmtools.study.cards.card import write_cards
 
-        discard_run(runs_directory(output))  # a kill may have left it, or have prevented the cards
+        discard_run(runs_directory(output))  # a kill may have left it, or prevented the cards
         write_cards(output, kept_directory(output))
         step.context.exit()
 
@@ -221,7 +221,7 @@ def _prepare_launch(_step: CommandStep, values: Values) -> None:
 
 takes_processes = partial(add_options, [click.option(
     "--processes", type=click.IntRange(min=1), default=1, show_default=True,
-    help="Processes of this machine that share the work, one for each GPU or part of a CPU.")],
+    help="Number of processes on this machine that share the work, one per GPU or part of a CPU.")],
     _prepare_launch)
 """Add `--processes`, above `takes_rejects`."""
 
@@ -233,10 +233,10 @@ takes_resume = partial(add_options, [click.option(
 
 
 def require_shared_files(processes: int, names: Iterable[str]) -> None:
-    """Refuse stdin to several processes.
+    """Raise an error if several processes would read stdin.
 
     Raises:
-        UsageError: one of the names is that of stdin.
+        UsageError: one of the names stands for stdin.
     """
     if max(processes, world_size()) > 1 and STDIN in names:
         raise click.UsageError("several processes cannot share stdin; name the files instead")
@@ -245,28 +245,28 @@ def require_shared_files(processes: int, names: Iterable[str]) -> None:
 def _prepare_processes(_step: CommandStep, values: Values) -> None:
     processes, shard = values["processes"], values["shard"]
     if values["dry_run"] and world_size() > 1:
-        raise click.UsageError("--dry-run: found several processes, expected one; --processes says "
-                               "how many the run will have")
+        raise click.UsageError("--dry-run: found several processes, expected one; set the run's "
+                               "number of processes with --processes")
     if values["device_kind"] and not values["dry_run"]:
-        raise click.UsageError("--device-kind: found it without --dry-run, expected both")
+        raise click.UsageError("--device-kind: found without --dry-run, expected both")
     if shard and processes == 1 and not is_launched():
-        raise click.UsageError("--shard: found it with one process, expected --processes above 1")
+        raise click.UsageError("--shard: found one process, expected --processes above 1")
     if values["dry_run"]:
-        values["output"] = Path("model")  # which is not written
+        values["output"] = Path("model")  # not written
         return
     if shard:
         os.environ[SHARD] = "1"
     state = next(runs_directory(values["output"]).glob(STATES), None)
     if not is_main_process() or (values["resume"] and state):
-        # Only the main process reads records, and not again once there is a state.
+        # Only the main process reads records, and it does not read them again from a saved state.
         values["rejects"] = None
 
 
 def trains(*own: Decorator, without: Sequence[str] = (), **defaults: Any) -> Decorator:
-    """Add the options of a command that trains by `run_training`.
+    """Add the options of a command that trains with `run_training`.
 
     Args:
-        own: options of the command itself.
+        own: options of this command only.
         without: as in `takes_run_config`.
         defaults: as in `takes_run_config`.
     """
@@ -278,8 +278,8 @@ def trains(*own: Decorator, without: Sequence[str] = (), **defaults: Any) -> Dec
                          help="Check the settings, time some steps of each phase and print the "
                               "plan, memory, tokens and hours as JSON; write nothing."),
             click.option("--device-kind", type=click.Choice([*CARDS]), metavar="NAME",
-                         help="Forecast the --dry-run for this card, which is not here: h100, "
-                              "a100-80gb, 4090, mi300x ...")],
+                         help="Forecast the --dry-run for this card instead of the present one: "
+                              "h100, a100-80gb, 4090, mi300x ...")],
                 _prepare_processes),
         takes_data, takes_rejects, click.option(
             "-o", "--output", type=OutputDirectory(), metavar="DIR"),
@@ -290,7 +290,7 @@ def run_training(step: CommandStep, model: ModelInit, data: DataConfig, config: 
                  output: Path, reject: Reject, resume: bool, processes: int, shard: bool,
                  dry_run: bool, device_kind: str, scored: Sequence[str],
                  teacher: Path | None = None) -> None:
-    """Check, launch and train, and print metrics, or the forecast of a dry run.
+    """Check, launch and train, and print metrics or the forecast of a dry run.
 
     A dry run has one process and no output to check.
 
@@ -302,7 +302,7 @@ def run_training(step: CommandStep, model: ModelInit, data: DataConfig, config: 
     with usage_errors():
         plan = make_plan(output, config, model, data, resume, step.context.params["overwrite"],
                          teacher, step)
-    # Options have the values that were not given, where a recipe has others.
+    # Values of options that were not given are defaults; a recipe may have set other values.
     step.settings = {**plan.settings(), **{
         name: value for name, value in step.settings.items()
         if name not in PHASE_FIELDS and name not in RUN_FIELDS}}
@@ -339,9 +339,9 @@ def run_training(step: CommandStep, model: ModelInit, data: DataConfig, config: 
 
 @contextmanager
 def interruptible(kept: Callable[[], str]) -> Iterator[None]:
-    """Let signals interrupt a command from its imports on, and tell what that leaves.
+    """Let signals interrupt a command during its imports and later, and report what is kept.
 
-    Args:
+    kept: returns a description of what an interruption leaves.
         kept: describes what an interruption leaves.
 
     Raises:
@@ -349,7 +349,7 @@ def interruptible(kept: Callable[[], str]) -> Iterator[None]:
     """
     logging.getLogger("bmtools").addHandler(_EchoHandler())
     try:
-        # The other signals that end a session are handled for all commands.
+        # Handlers for the other ending signals are installed for all commands.
         with handling_signals([signal.SIGUSR1], interruption.receive):
             yield
     except (KeyboardInterrupt, Ended, Exception) as error:
@@ -361,7 +361,7 @@ def interruptible(kept: Callable[[], str]) -> Iterator[None]:
 
 
 class _EchoHandler(logging.Handler):
-    """Shows what rooms log as a line on stderr."""
+    """Prints log messages of the rooms as lines on stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print the message."""
@@ -369,18 +369,18 @@ class _EchoHandler(logging.Handler):
 
 
 def _describe_leftover(output: Path) -> str:
-    """Describe what a session that ended at once leaves of its run."""
+    """Describe what a session that ended immediately leaves of its run."""
     directory = runs_directory(output)
     if states := sorted(directory.glob(STATES)):
         step = int(states[-1].name.rpartition("-")[2])
-        return f"the state saved at step {step:,} is in {directory}; --resume continues from it"
+        return f"the state saved at step {step:,} is in {directory}; use --resume to continue"
     if directory.exists():
-        return f"no step was saved, {directory} keeps the encoded text; --resume uses it"
-    return "nothing to save yet; the same command starts again"
+        return f"no step was saved, {directory} keeps the encoded text; use --resume to reuse it"
+    return "nothing was saved yet; run the same command to start again"
 
 
 def metric_printer(step: CommandStep) -> Callable[[JsonObject], None]:
-    """Return a function that prints a report on stdout at once, and a note on stderr."""
+    """Return a function that prints a report on stdout, and a note on stderr, immediately."""
     print_report = report_printer(step)
 
     def print_metric(line: JsonObject) -> None:
@@ -393,11 +393,11 @@ def metric_printer(step: CommandStep) -> Callable[[JsonObject], None]:
 
 
 def print_metrics(step: CommandStep, lines: Iterable[JsonObject]) -> None:
-    """Print each report on stdout at once, messages for people on stderr, and a last sentence.
+    """Print each report on stdout, notes on stderr, and at the end a closing line.
 
     Raises:
-        click.exceptions.Exit: with STOPPED if the run was stopped and can be resumed, unless the
-            launcher is torchrun's or Accelerate's, which would take that for a crash.
+        click.exceptions.Exit: with STOPPED if the run was stopped and can be resumed. Under
+            torchrun and Accelerate it is not raised, because they would treat this as a crash.
     """
     print_metric, last = metric_printer(step), JsonObject()
     for line in lines:
@@ -406,13 +406,13 @@ def print_metrics(step: CommandStep, lines: Iterable[JsonObject]) -> None:
     if "checkpoint" in last:
         finish(step, training_closing(last))
     if "stopped" in last:
-        say("stopped before the end; --resume continues")
+        say("stopped before the end; use --resume to continue")
         if "TORCHELASTIC_RUN_ID" not in os.environ:
             raise click.exceptions.Exit(STOPPED)
 
 
 def training_closing(line: Line) -> str:
-    """Close `pretrain` and `distill`."""
+    """Return the closing line of `pretrain` and `distill`."""
     facts = []
     for name, label in (("evaluate", "held-out loss"), ("last", "loss")):
         found: Line = line.get(name) or {}

@@ -105,7 +105,7 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
         (("--model", "MODEL", "--corpus", "MODEL"), "expected NAME=PATH of a file of records or"),
         (("--model", "MODEL", "--corpus", "text=corpus.jsonl"),
          "found the name 'text', which FILES"),
-        (("--model", "MODEL", "--shard"), "--shard: found it with one process"),
+        (("--model", "MODEL", "--shard"), "--shard: found one process"),
         (("--model", "MODEL", "--set", "optimizer=sgd"),
          "optimizer: found 'sgd', expected adamw or"),
     ),

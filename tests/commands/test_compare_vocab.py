@@ -56,7 +56,7 @@ def test_an_assumed_casing_is_said(run: Run, records: Path, pair: list[object],
                                    tiny_tokenizer: Path) -> None:
     outcome = run("compare-vocab", records, *pair, "--vocab", tiny_tokenizer)
     assert outcome.err.splitlines()[:-1] == [
-        f"bmtools: {name}: no file says its casing; by its tokens it is uncased, so text is "
+        f"bmtools: {name}: no file states its casing; its tokens suggest uncased, so text is "
         "lower-cased without accents" for name in ("small", "large")]
     told = {line["vocabulary"]: (line["casing"], line["casing_assumed"])
             for line in outcome.records if "casing" in line}

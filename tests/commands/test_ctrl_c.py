@@ -91,7 +91,7 @@ def test_the_first_one_saves_a_state(on_terminal: Callable[..., Terminal],
     assert terminal.end() == 75, terminal.output
     assert STOPPING in terminal.output
     assert '"stopped":' in terminal.output
-    assert "bmtools: stopped before the end; --resume continues" in terminal.output
+    assert "bmtools: stopped before the end; use --resume to continue" in terminal.output
     assert list(Path("out.run").glob("step-*/optimizer*.safetensors"))
 
 
@@ -107,7 +107,7 @@ def test_a_second_one_leaves_at_once(on_terminal: Callable[..., Terminal]) -> No
     terminal.press(CTRL_C)
     assert terminal.end() == 130, terminal.output
     assert time.monotonic() - pressed < 10
-    assert "bmtools: interrupted: nothing to save yet; the same command starts again" \
+    assert "bmtools: interrupted: nothing was saved yet; run the same command to start again" \
         in terminal.output
     assert not list(Path().glob("out*"))
 
@@ -125,6 +125,6 @@ def test_before_the_first_step_there_is_nothing_to_save(on_terminal: Callable[..
         terminal.wait_for("loading libraries")
     terminal.press(CTRL_C)
     assert terminal.end() == 130, terminal.output
-    assert "bmtools: interrupted: nothing to save yet; the same command starts again" \
+    assert "bmtools: interrupted: nothing was saved yet; run the same command to start again" \
         in terminal.output
     assert not list(Path().glob("out*"))

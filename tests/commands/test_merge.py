@@ -125,7 +125,7 @@ def test_the_last_checkpoints_of_a_run_are_averaged(run: Any, tiny_checkpoint: P
     assert all(np.array_equal(last[name], named[name]) for name in named)
     assert not all(np.array_equal(last[name], final[name]) for name in final)
     one = run("merge", tmp_path / "run", "--kept", 1, "-o", tmp_path / "none")
-    assert (one.code, "; raise --kept, or name more runs" in one.err) == (2, True)
+    assert (one.code, "; raise --kept, or give more runs" in one.err) == (2, True)
     refused = run("merge", tmp_path / "run", "--kept", 9, "-o", tmp_path / "none")
     assert refused.code == 1
     assert "found 4 checkpoints of steps, expected 9 or more; --keep-steps" in refused.err

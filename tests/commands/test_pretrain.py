@@ -214,7 +214,7 @@ def test_a_spent_budget_says_what_is_left_and_bad_records_outlive_it(
     rejects = tmp_path / "rejects.jsonl"
     outcome = run(*fresh, bad_corpus, "--rejects", rejects, "--budget", "0.01s")
     assert outcome.code == 75
-    assert outcome.err.startswith("bmtools: stopped before the end; --resume continues\n")
+    assert outcome.err.startswith("bmtools: stopped before the end; use --resume to continue\n")
     last = outcome.records[-1]
     assert last == {"stopped": 2, "of": 4, "state": str(tmp_path / "out.run"),
                     "wall_seconds": last["wall_seconds"]}
@@ -282,7 +282,7 @@ def test_a_finished_run_is_left_alone(run: Run, fresh: list[Any], corpus: Path) 
     before = {path: path.stat().st_mtime_ns for path in fresh[-1].iterdir()}
     outcome = run(*fresh, corpus, "--resume")
     assert (outcome.code, outcome.out) == (0, "")
-    assert outcome.err == f"bmtools: {fresh[-1]} is finished already\n"
+    assert outcome.err == f"bmtools: {fresh[-1]} is already finished\n"
     assert {path: path.stat().st_mtime_ns for path in fresh[-1].iterdir()} == before
 
 

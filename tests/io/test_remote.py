@@ -189,7 +189,7 @@ def test_a_run_continues_from_a_url(run: Callable[..., Any], bucket: Any, corpus
     assert bucket.cat_file("/b/models/m/model.safetensors") == \
         (tmp_path / "m" / "model.safetensors").read_bytes()
     again = run("pretrain", "memory://b/shards", *common, "-o", url, "--resume")
-    assert again.code == 0 and f"{url} is finished already" in again.err
+    assert again.code == 0 and f"{url} is already finished" in again.err
     assert bucket.exists("/b/models/m/bmtools.json")
 
 

@@ -214,7 +214,7 @@ def test_only_the_same_run_is_resumed(start: Start, data: Path, tmp_path: Path) 
         assert job.wait() == [1] and message in job.err, job.err
     start(*given, "--resume", "--micro-batch-size", 4, processes=2).succeed()
     again = start(*given, "--resume").succeed()
-    assert "is finished already" in again.err and again.out == ""
+    assert "is already finished" in again.err and again.out == ""
     assert not list(tmp_path.glob("*.run"))
 
 

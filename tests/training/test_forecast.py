@@ -230,6 +230,6 @@ def test_a_card_needs_a_dry_run(run: Callable[..., Any], corpus: Path, vocabular
     arguments = ("pretrain", corpus, "--architecture", "bert-1x64", "--tokenizer", vocabulary,
                  "--steps", 2, "--device-kind")
     refused = run(*arguments, "h100", "-o", tmp_path / "m")
-    assert refused.code == 2 and "--device-kind: found it without --dry-run" in refused.err
+    assert refused.code == 2 and "--device-kind: found without --dry-run" in refused.err
     unknown = run(*arguments, "h1000", "--dry-run")
     assert unknown.code == 2 and "'h100'" in unknown.err

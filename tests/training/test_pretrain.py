@@ -234,7 +234,7 @@ def test_launched_by_itself_or_by_accelerate_it_gives_the_losses_of_one(
     messages = [line for line in err.splitlines() if line.startswith("bmtools: ")]
     assert messages == ["bmtools: stopping after this step, then saving a state; a second Ctrl-C "
                         "leaves at once, without it",
-                        "bmtools: stopped before the end; --resume continues",
+                        "bmtools: stopped before the end; use --resume to continue",
                         f"bmtools: 1 bad record in {tmp_path / 'rejects.jsonl'}"]
     assert len((tmp_path / "rejects.jsonl").read_text().splitlines()) == 1
 

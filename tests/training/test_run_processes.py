@@ -318,7 +318,7 @@ def test_a_signal_ends_the_sitting_with_a_state(
     given = [*phased(data), "--layout", "padded", "--save-steps", 0]
     stopped = start("out", *given).after(3, number)
     assert stopped.wait() == [75]
-    assert stopped.err == STOPPING + "bmtools: stopped before the end; --resume continues\n"
+    assert stopped.err == STOPPING + "bmtools: stopped before the end; use --resume to continue\n"
     last = stopped.records[-1]
     assert (last["of"], last["state"]) == (STEPS, str(tmp_path / "out.run"))
     assert 3 <= last["stopped"] < STEPS
@@ -351,7 +351,7 @@ def test_a_second_ctrl_c_leaves_at_once_and_names_the_last_state(
     assert job.wait() == [130], job.err + job.out
     assert time.monotonic() - began < 5
     assert job.err == (f"{STOPPING}bmtools: interrupted: the state saved at step 6 is in "
-                       f"{tmp_path / 'out'}.run; --resume continues from it\n")
+                       f"{tmp_path / 'out'}.run; use --resume to continue\n")
     assert not list((tmp_path / "out.run").glob(".*"))
 
 
