@@ -3,17 +3,17 @@
 #
 #   DATA=../shared/data examples/italian/run.sh
 #
-# It needs Apertium (Debian: apertium apertium-eng-cat apertium-cat-ita). OUT is the folder
-# to write to; steps whose result exists are skipped, so a killed run can be continued.
+# It needs Apertium (Debian: apertium apertium-eng-cat apertium-cat-ita). OUT is the output
+# folder. Steps whose result exists are skipped, so a killed run can be continued.
 # BMTOOLS_POWER_WATTS and BMTOOLS_COUNTRY declare the machine's power and grid (docs/energy.md).
 set -euo pipefail
 DATA=${DATA:?set it to the data folder: DATA=../shared/data examples/italian/run.sh}
 OUT=${OUT:-$(dirname "$0")/out}
 SEED=${SEED:-0}
-ABOUT=${ABOUT:-$(dirname "$0")/about.toml}    # what the cards say that only people know
+ABOUT=${ABOUT:-$(dirname "$0")/about.toml}    # facts for the cards that only people can state
 mkdir -p "$OUT"
 export BMTOOLS_PRETRAIN_SEED=$SEED BMTOOLS_DISTILL_SEED=$SEED BMTOOLS_FINETUNE_NER_SEED=$SEED
-export BMTOOLS_{PRETRAIN,DISTILL,FINETUNE_NER}_PRECISION=no    # float32, as docs/results.md has it
+export BMTOOLS_{PRETRAIN,DISTILL,FINETUNE_NER}_PRECISION=no    # float32, as in docs/results.md
 
 step() { printf '\n== %s (%s s)\n' "$1" "$SECONDS" >&2; }
 missing() { [ ! -e "$OUT/$1" ]; }
@@ -35,7 +35,7 @@ missing translated.jsonl &&
 
 step "Italian: the task texts that others translated, without the test documents"
 TASKS=()
-task() {  # NAME COMMAND...: keep the texts of a set once
+task() {  # NAME COMMAND...: keep each text of a set once
     TASKS+=("$OUT/$1.jsonl")
     missing "$1.jsonl" || return 0
     bmtools import "${@:2}" --lang it --duplicates drop --source "$1" |
@@ -126,7 +126,7 @@ step "What was made of what; the cards, the bills of materials, one page"
 bmtools lineage "$OUT/tagger" "$OUT/mrr.jsonl" --search "$DATA/en" --search "$DATA/it" --overwrite \
     -o "$OUT/lineage.txt"
 for model in base-causal base initialised medical-causal medical student-causal student tagger; do
-    SCORES=()    # of a tagger, its own record has them
+    SCORES=()    # the record of a tagger contains its scores
     case $model in base | initialised | medical | student)
         SCORES=(--scores curated="$OUT/mrr.jsonl" --scores ncbi-test="$OUT/pppl.jsonl") ;;
     esac

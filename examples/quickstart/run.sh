@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # From English abstracts to a scored and fine-tuned Italian model, in a few minutes on two cores.
-# Every line is a plain bmtools command: copy them one by one, or run them all:
+# Every line is a plain bmtools command. Copy the lines one by one, or run them all:
 #
 #   examples/quickstart/run.sh            # OUT=somewhere to write elsewhere
 set -euo pipefail
@@ -9,15 +9,15 @@ OUT=${OUT:-$HERE/out}
 rm -rf "$OUT"
 mkdir -p "$OUT"
 cd "$OUT"
-# float32 everywhere, as docs/results.md has it; without this line each machine takes what it is fast in
+# float32 everywhere, as in docs/results.md; by default each machine uses the precision in which it is fast
 export BMTOOLS_{PRETRAIN,DISTILL,FINETUNE_NER}_PRECISION=no
 
-echo "== 1. Abstracts in PubMed's XML become records, and Italian, sentence by sentence" >&2
+echo "== 1. Import abstracts from PubMed's XML, and translate them to Italian" >&2
 bmtools import pubmed "$HERE/abstracts.xml" |
     bmtools translate --engine memory --memory "$HERE/memory.tsv" --source-lang en --target-lang it \
         -o corpus.jsonl
 
-echo "== 2. Data to score and fine-tune models with" >&2
+echo "== 2. Data for scoring and fine-tuning" >&2
 bmtools import curated "$HERE/curated.json" --lang it -o curated.jsonl
 for part in train dev test; do
     bmtools import conll "$HERE/entities-$part.tsv" --lang it -o "$part.jsonl"
@@ -43,7 +43,7 @@ echo "== 6. A smaller model learns from it" >&2
 bmtools distill corpus.jsonl --teacher pretrained --architecture bert-1x128 -o distilled \
     --max-length 64 --batch-size 16 --steps 1500 --learning-rate 2e-3 --mask-rate 0.25
 
-echo "== 7. Every model learns to find diseases and drugs" >&2
+echo "== 7. Every model is fine-tuned to find diseases and drugs" >&2
 for model in first initialised pretrained distilled; do
     bmtools finetune ner --model $model --train train.jsonl --dev dev.jsonl \
         --test test.jsonl --seeds 2 --epochs 10 --learning-rate 2e-3 -o tagger-$model \

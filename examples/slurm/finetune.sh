@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Fine-tunes a model on each set of a suite in a job array, three seeds a set; then the suite is scored.
+# Fine-tune a model on each set of a suite in a job array, with three seeds per set. Then score the suite.
 #
 #   job=$(sbatch --parsable examples/slurm/finetune.sh sets model tuned)
 #   sbatch --dependency=afterok:$job --wrap 'bmtools score-suite --suite blurb --json tuned/* > suite.jsonl'
 #
-# Each set is a folder, such as sets/NCBI-disease, of train.jsonl, dev.jsonl and test.jsonl; see bmtools split.
+# Each set is a folder, such as sets/NCBI-disease, with train.jsonl, dev.jsonl and test.jsonl; see bmtools split.
 #SBATCH --job-name=finetune
 #SBATCH --array=0-5
 #SBATCH --ntasks=1
@@ -22,7 +22,7 @@ TASKS=("ner BC5-chem" "ner BC5-disease" "ner NCBI-disease" "ner BC2GM" "ner JNLP
 read -r task name <<< "${TASKS[SLURM_ARRAY_TASK_ID]}"
 mkdir -p "$OUT"
 if [ -e "$OUT/$name" ]; then
-    exit   # a model is there when it is whole
+    exit   # a model exists once it is complete
 fi
 srun bmtools finetune "$task" --model "$MODEL" --train "$SETS/$name/train.jsonl" \
     --dev "$SETS/$name/dev.jsonl" --test "$SETS/$name/test.jsonl" --seeds 3 -o "$OUT/$name"

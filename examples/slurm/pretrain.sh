@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Pretrains on the GPUs of several nodes. Before its time is up the run saves its state, exits with 75 and is
-# queued again, until the model is there.
+# Pretrain on the GPUs of several nodes. Before the time limit, the run saves its state, exits with 75 and is queued
+# again, until the model is complete.
 #
 #   sbatch examples/slurm/pretrain.sh shards vocabulary model
 #
-# srun starts a process a GPU; they find each other by the variables that torchrun would set. Slurm's warning
-# (--signal) goes to them, not to this script.
+# srun starts one process per GPU. The processes find each other by the variables that torchrun would set. They
+# receive Slurm's warning (--signal), not this script.
 #SBATCH --job-name=pretrain
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=4

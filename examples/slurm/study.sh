@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Runs a part of a study in each task of a job array; a task is queued again when its time is up.
+# Run a part of a study in each task of a job array. A task is queued again at its time limit.
 #
 #   shared=$(sbatch --parsable --array=1-1 examples/slurm/study.sh blurb out pretrain start)
 #   parts=$(sbatch --parsable --dependency=afterok:$shared examples/slurm/study.sh blurb out predict)
 #   sbatch --array=1-1 --dependency=afterok:$parts examples/slurm/study.sh blurb out
 #
-# The first job makes what all parts need, the last one the tables. What is done is not done again, so the same
-# lines also continue a study in which a task has failed.
+# The first job makes the outputs that all parts need, the last one makes the tables. Finished work is not repeated,
+# so the same lines also continue a study in which a task has failed.
 #SBATCH --job-name=study
 #SBATCH --array=1-8
 #SBATCH --ntasks=1
@@ -19,12 +19,12 @@
 set -euo pipefail
 STUDY=$1
 OUT=$2
-shift 2     # steps: the study runs up to these
+shift 2     # steps: run the study up to these
 export HF_HUB_OFFLINE=1 SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK
 
 code=0
 srun bmtools study "$STUDY" "$@" -o "$OUT" --part "$SLURM_ARRAY_TASK_ID/$SLURM_ARRAY_TASK_COUNT" || code=$?
-if [ "$code" -eq 75 ] || [ "$code" -eq 143 ]; then   # stopped: what is done is kept
+if [ "$code" -eq 75 ] || [ "$code" -eq 143 ]; then   # stopped; finished work is kept
     scontrol requeue "$SLURM_JOB_ID"
 fi
 exit "$code"

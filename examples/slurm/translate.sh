@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Translates a corpus in a job array: each task takes a part of it, and is queued again when its time is up.
+# Translate a corpus in a job array. Each task translates a part, and is queued again at its time limit.
 #
 #   sbatch examples/slurm/translate.sh corpus.jsonl.zst nllb italian
 #   cat italian/part-{1..64}.jsonl > italian.partial && mv italian.partial italian.jsonl
 #
-# If parts are missing, the last line names them, fails and leaves italian.jsonl as it is.
-# Parts that are there are left alone, so the same line, or sbatch --array=7,12 ..., does again what failed.
+# If parts are missing, the last line names them, fails and does not change italian.jsonl. Existing parts are not
+# changed, so the same line, or sbatch --array=7,12 ..., repeats the failed parts.
 #SBATCH --job-name=translate
 #SBATCH --array=1-64
 #SBATCH --ntasks=1
@@ -27,7 +27,7 @@ code=0
 srun bmtools translate "$CORPUS" --part "$SLURM_ARRAY_TASK_ID/$PARTS" --resume \
     --engine ctranslate2 --model "$MODEL" --source-lang en --target-lang it \
     -o "$OUT/part-$SLURM_ARRAY_TASK_ID.jsonl" || code=$?
-if [ "$code" -eq 143 ]; then   # ended by SIGTERM: what is translated is kept
+if [ "$code" -eq 143 ]; then   # ended by SIGTERM; translated records are kept
     scontrol requeue "$SLURM_JOB_ID"
 fi
 exit "$code"

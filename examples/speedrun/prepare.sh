@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# All Italian text of the data, as five corpora without repeats and without the test sentences.
+# Make five corpora of all Italian text in DATA, without repeats and test sentences.
 #
 #   DATA=../shared/data OUT=examples/speedrun/out examples/speedrun/prepare.sh
 #
-# What is imported goes to $OUT/raw, one file a source; clean.py writes $OUT/text/CORPUS.jsonl and
-# $OUT/text/report.jsonl. Task sets contribute only texts: labels and answers are left out.
+# Imported text is written to $OUT/raw, one file per source. clean.py writes $OUT/text/CORPUS.jsonl
+# and $OUT/text/report.jsonl. Task sets contribute only texts, without labels and answers.
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
 DATA=${DATA:?set it to the data folder: DATA=../shared/data examples/speedrun/prepare.sh}
@@ -14,7 +14,7 @@ rm -rf "$OUT/raw"
 mkdir -p "$OUT/raw"
 RAW=$OUT/raw
 
-standoff() {  # SET PART...: texts of a corpus with mentions in another file
+standoff() {  # SET PART...: texts of a corpus whose mentions are in another file
     local set=$1 part; shift
     for part in "$@"; do
         bmtools import standoff --lang it --duplicates drop --source "$set" \
@@ -52,7 +52,7 @@ python "$HERE/texts.py" documents "$DATA"/it/re/{BIORED,CHEMPROT}/{train,dev,tes
 python "$HERE/texts.py" bioasq "$DATA"/it/qa/BioASQ_{4b,5b}_splitted.json |
     bmtools import jsonl --lang it -o "$RAW/bioasq.jsonl"
 
-echo "== Repeats and test sentences are left out; native text comes first, as the first copy stays" >&2
+echo "== Remove repeats and test sentences; native text is first, because the first copy is kept" >&2
 bmtools import curated "$DATA/it/mrr/mlm_data.json" -o "$OUT/curated.jsonl"
 python "$HERE/clean.py" --test "$OUT/curated.jsonl" -o "$OUT/text" \
     --corpus clinical "$RAW"/{clinical,e3c-raw,e3c-train,e3c-test}.jsonl \

@@ -5,13 +5,14 @@
 #   TRIALS="hand adamw muon" SEEDS=0 MINUTES=6 DATA=... examples/speedrun/run.sh
 #   TRIALS="content adamw" SEEDS=0 TOKENS=3000000 THREADS=1 DATA=... examples/speedrun/run.sh
 #
-# From nothing but the Italian text in DATA: no weights, no other text, no other language. The score
-# is the mean reciprocal rank over the 897 maskings of BioBIT's 54 sentences, which are kept out of
-# the text (clean.py); a word that the vocabulary splits counts 0. trials.toml has
-# the trials; trial.py defines training time, and fits the number of tokens to this machine. Nothing else should run on it meanwhile.
+# Models are trained only on the Italian text in DATA, without pretrained weights, other text or other
+# languages. The score is the mean reciprocal rank over the 897 maskings of BioBIT's 54 sentences, which
+# are removed from the text (clean.py). A word that the vocabulary splits counts 0. trials.toml contains the
+# trials. trial.py defines training time, and adapts the number of tokens to this machine. No other programs
+# should run on it at the same time.
 #
-# Existing results are skipped, so a killed run can be continued. OUT/trials.jsonl has a line for
-# every trial and seed, OUT/results.jsonl the means, OUT/ceilings.jsonl the ceilings of vocabularies.
+# Existing results are skipped, so a killed run can be continued. OUT/trials.jsonl contains a line for every
+# trial and seed, OUT/results.jsonl the means, and OUT/ceilings.jsonl the ceilings of vocabularies.
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
 export DATA=${DATA:?set it to the data folder: DATA=../shared/data examples/speedrun/run.sh}

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Annotated English sets carried into Italian and Spanish, and taggers trained on them.
+# Translate annotated English sets to Italian and Spanish, and train taggers on them.
 #
 #   DATA=../shared/data examples/translated-sets/run.sh
 #
-# BC5CDR, NCBI-disease and BioASQ's factoids are translated by Apertium (Debian: apertium apertium-eng-cat
-# apertium-cat-ita apertium-eng-spa), their entities and answers projected. A small Italian model is then
-# fine-tuned on the Italian sets made here, and on those of BioBIT's authors (Google's translation), and both are
-# tested on the authors' test set; a small Spanish one on the Spanish sets. MODEL and SPANISH are other models to start
-# from, SEEDS their seeds, PROJECTION more options of translate, as --method align. What exists in OUT is kept, so
-# a killed run can be continued.
+# Apertium translates BC5CDR, NCBI-disease and BioASQ's factoids (Debian: apertium apertium-eng-cat
+# apertium-cat-ita apertium-eng-spa), and their entities and answers are projected. Then a small Italian model is
+# fine-tuned on these Italian sets, and on the sets of BioBIT's authors (translated by Google). Both are tested on
+# the authors' test set. A small Spanish model is fine-tuned on the Spanish sets. MODEL and SPANISH name other
+# initial models, SEEDS the seeds, and PROJECTION further options of translate, such as --method align. Existing
+# results in OUT are kept, so a killed run can be continued.
 set -euo pipefail
 DATA=${DATA:?set it to the data folder: DATA=../shared/data examples/translated-sets/run.sh}
 HERE=$(cd "$(dirname "$0")" && pwd)
@@ -16,7 +16,7 @@ OUT=${OUT:-$HERE/out}
 mkdir -p "$OUT/sets" "$OUT/predictions"
 step() { printf '\n== %s (%s s)\n' "$1" "$SECONDS" >&2; }
 missing() { [ ! -e "$OUT/$1" ]; }
-carry() { # SET PART LANGUAGE OPTIONS...: what is lost, and why, is said in SET/PART.LANGUAGE.log
+carry() { # SET PART LANGUAGE OPTIONS...: lost annotations are reported in SET/PART.LANGUAGE.log
     local from=$OUT/sets/$1/$2.en.jsonl to=$OUT/sets/$1/$2.$3 lang=$3
     shift 3
     [ -e "$to.jsonl" ] && return
@@ -33,7 +33,7 @@ pretrain() { # MODEL VOCABULARY TOKENS SEQUENCES TEXT...
         --phases "$HERE/pretraining.toml" --set tokens="$tokens" --set batch_size="$sequences" \
         ${PRETRAINING:-} > "$model.jsonl"
 }
-learn() { # TASK SET VERSION SEED MODEL TEST...: fine-tunes on a version, and predicts the tests of these versions
+learn() { # TASK SET VERSION SEED MODEL TEST...: fine-tune on a version, and predict the tests of these versions
     local task=$1 set=$2 version=$3 seed=$4 model=$5 last=$OUT/predictions/$2-$3-on-${*: -1}-$4.jsonl
     shift 5
     [ -e "$last" ] && return
@@ -98,8 +98,9 @@ done
 sed -i -E 's/"type":"[A-Z_]+"/"type":"DISEASE"/g' "$OUT"/sets/NCBI-disease/*.authors.jsonl
 
 if missing sets/questions; then
-    # Split by question, which the authors' own parts share, as 135 of the 148 that are tested are trained on; the
-    # questions of their new dev and test parts leave the set made here, and what they have twice is there once.
+    # Split by question, because the authors' parts share questions: 135 of the 148 test questions are in the
+    # training part. The questions of the new dev and test parts are removed from the set made here, and repeats
+    # are removed.
     for part in train dev test; do
         bmtools import biobit-qa "$DATA/it/qa/BioASQ_5b_splitted.json" --split "$part" --lang it |
             sed "s/\"id\":\"/&$part-/"

@@ -3,14 +3,14 @@
 #
 #   DATA=../shared/data examples/vocabulary/run.sh
 #
-# Vocabularies of three sizes are trained on abstracts of drug reviews and compared with BERT's
-# general one, SciBERT's and a biomedical one of 50,000 tokens, on the training set of BC5CDR, mention by
-# mention. The paper has 3.01 pieces a word for chemicals and 2.42 for diseases with BERT's cased
-# vocabulary, 1.65 and 1.24 with PubMedBERT's, 1.48 and 1.12 with 50,000 tokens of its own. Here the
-# general vocabulary is BERT's uncased one, and all text is lower-cased.
+# Vocabularies of three sizes are trained on abstracts of drug reviews. They are compared with the vocabularies
+# of BERT and SciBERT and a biomedical vocabulary of 50,000 tokens, on all mentions in the training set of BC5CDR.
+# The paper reports 3.01 pieces per word for chemicals and 2.42 for diseases with BERT's cased vocabulary, 1.65 and
+# 1.24 with PubMedBERT's, and 1.48 and 1.12 with its own 50,000 tokens. Here the general vocabulary is BERT's
+# uncased vocabulary, and all text is in lower case.
 #
-# Half a minute on two cores. OUT is the folder to write to; comparison.jsonl has everything, with
-# the terms that each vocabulary splits most, pieces.png shows it if matplotlib is installed.
+# It takes half a minute on two cores. OUT is the output folder. comparison.jsonl contains all results, including
+# the terms that each vocabulary splits most. pieces.png shows them if matplotlib is installed.
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
 DATA=${DATA:?set it to the data folder: DATA=../shared/data examples/vocabulary/run.sh}
@@ -31,7 +31,7 @@ vocabularies=(--vocab "BERT=$DATA/vocab/bert-base-uncased.txt"
               --vocab "SciBERT=$DATA/vocab/scibert-scivocab-uncased.txt"
               --vocab "COVID-ELECTRA=$DATA/vocab/covid-electra-50k-uncased.txt")
 for size in $SIZES; do
-    # The reviews support 29,541 tokens; --allow-fewer takes them instead of 30,000.
+    # The reviews support 29,541 tokens; --allow-fewer accepts these instead of 30,000.
     missing "reviews-$size" && bmtools build-vocab "$OUT/reviews.jsonl" --uncased --strip-accents \
         --size "$size" --allow-fewer -o "$OUT/reviews-$size" > /dev/null
     vocabularies+=(--vocab "reviews-$size=$OUT/reviews-$size")

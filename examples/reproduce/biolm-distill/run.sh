@@ -1,28 +1,28 @@
 #!/usr/bin/env bash
-# Bio-LM's table 6 at small size: a student distilled, trained longer, or trained from nothing.
+# Bio-LM's table 6 at small size: a student distilled, trained longer, or trained from scratch.
 #
 #   DATA=../shared/data examples/reproduce/biolm-distill/run.sh
 #
-# A BERT of 4 layers of 256 is the teacher, one of 2 layers of 128 with some training of its own the
-# student. With every seed the student goes on in three ways, of the same processor time: distilled,
-# distilled with its last states aligned, and without a teacher, which leaves time for RATIO times the
-# steps. A fourth model, from nothing, gets the time of the student's own training, too. All of them see
-# abstracts of drug reviews; they are scored on case reports, and fine-tuned on two of Bio-LM's sets.
+# The teacher is a BERT with 4 layers of width 256. The student has 2 layers of width 128 and some training. With
+# every seed the student continues in three ways that take the same processor time: distillation, distillation with
+# aligned last states, and training without a teacher for RATIO times the steps. A fourth model starts from scratch
+# and also gets the time of the student's first training. All models train on abstracts of drug reviews. They are
+# scored on case reports, and fine-tuned on two of Bio-LM's sets.
 #
-# About 50 minutes on two cores, 35 of them for the teacher. Existing results are skipped, so a killed run
-# can be continued. results.jsonl has means and deviations over SEEDS, suite.jsonl the sets' scores.
+# It takes about 50 minutes on two cores, 35 of them for the teacher. Existing results are skipped, so a killed run
+# can be continued. results.jsonl contains means and deviations over SEEDS, suite.jsonl the scores of the sets.
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
 export DATA=${DATA:?set it to the data folder: DATA=../shared/data examples/reproduce/biolm-distill/run.sh}
 export OUT=${OUT:-$HERE/out}
 SEEDS=${SEEDS:-0 1 2}
-JOBS=${JOBS:-2}                 # seeds at a time, on a core each
+JOBS=${JOBS:-2}                 # seeds at the same time, one core each
 ROWS=${ROWS:-student longer teacher distill align scratch}
 SETS=${SETS:-NCBI-disease ChemProt}
-START=${START:-1200}            # steps of the student's own training
+START=${START:-1200}            # steps of the student's first training
 STEPS=${STEPS:-150}             # steps of distillation
-RATIO=${RATIO:-2.4}             # processor time of a step of distillation over that of a step without a teacher
-RECORDS=${RECORDS:-900}         # of a set to fine-tune on; a third as many choose the epoch
+RATIO=${RATIO:-2.4}             # processor time of a distillation step, relative to a step without a teacher
+RECORDS=${RECORDS:-900}         # per set for fine-tuning; a third of this number chooses the epoch
 HELD_OUT=${HELD_OUT:-250}       # case reports
 TEACHER_SET=${TEACHER_SET:-}    # such as: --architecture bert-1x64 --set short.tokens=2000
 LONGER=$(awk -v steps="$STEPS" -v ratio="$RATIO" 'BEGIN { printf "%d", steps * ratio + 0.5 }')
@@ -30,9 +30,9 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 TIMEFORMAT="%U %S"
 missing() { [ ! -e "$OUT/$1" ]; }
 
-# The recipe's settings but for its sizes, and Muon, which is ahead of AdamW after few steps (recipe laptop).
+# The recipe's settings, with other sizes and Muon, which is better than AdamW after few steps (recipe laptop).
 small=(--recipe biolm-distill --max-length 128 --batch-size 16 --set dropout=0 --set optimizer=muon --precision no)
-train() {  # NAME COMMAND OPTION...: run it, and note its processor time
+train() {  # NAME COMMAND OPTION...: run it, and record its processor time
     local name=$1; shift
     missing "$name" || return 0
     echo "== $name ($SECONDS s)" >&2
@@ -75,7 +75,7 @@ if [ "${1:-}" = --seed ]; then  # one seed: the script calls itself
     exit
 fi
 
-echo "== Text to train on, and to score" >&2
+echo "== Text for training and scoring" >&2
 mkdir -p "$OUT/models" "$OUT/sets" "$OUT/predictions" "$OUT/scores"
 missing reviews.jsonl && bmtools import jsonl --lang en --duplicates drop -o "$OUT/reviews.jsonl" \
     "$DATA/en/corpus/pubmed-drug-reviews.jsonl.gz"

@@ -3,16 +3,15 @@
 #
 #   DATA=../shared/data examples/reproduce/bioptimus-init/run.sh
 #
-# A small model is pretrained on WikiText-2, then gets a vocabulary of drug-review abstracts: its
-# new tokens are initialised at random, as means of their pieces ("BM averaged"), as means of hidden
-# states in contexts ("BM contextualized", as in the paper and rescaled to the norm of embeddings),
-# and as mixtures of known tokens (FOCUS). Every
-# model then trains on the same batches of abstracts in the same order under one seed. Held-out
-# abstracts are scored before the first step and during training.
+# A small model is pretrained on WikiText-2, then gets a vocabulary of drug-review abstracts. Its new tokens are
+# initialised at random, as means of their pieces ("BM averaged"), as means of hidden states in contexts ("BM
+# contextualized", as in the paper and rescaled to the norm of embeddings), and as mixtures of known tokens (FOCUS).
+# For each seed, every model then trains on the same batches of abstracts in the same order. Held-out abstracts are
+# scored before the first step and during training.
 #
-# About 25 minutes on two cores. OUT is the folder to write to; existing results are skipped, so
-# a killed run can be continued. results.jsonl has means and standard deviations over SEEDS, losses.svg
-# shows the losses over steps if matplotlib is installed.
+# It takes about 25 minutes on two cores. OUT is the output folder. Existing results are skipped, so a killed run can
+# be continued. results.jsonl contains means and standard deviations over SEEDS. losses.svg shows the losses over
+# steps if matplotlib is installed.
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
 DATA=${DATA:?set it to the data folder: DATA=../shared/data examples/reproduce/bioptimus-init/run.sh}
@@ -26,12 +25,12 @@ BASE_SET=${BASE_SET:-}          # such as: --set causal.tokens=2000 --set masked
 STEPS=${STEPS:-120}
 EVERY=${EVERY:-30}              # steps between scores
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
-export BMTOOLS_PRETRAIN_PRECISION=no    # float32, as the published figures have it
+export BMTOOLS_PRETRAIN_PRECISION=no    # float32, as for the published values
 mkdir -p "$OUT/initialised" "$OUT/arms"
 missing() { [ ! -e "$OUT/$1" ]; }
 
 echo "== General text, and abstracts" >&2
-# Unknown words and split signs are WikiText's own; headings are no text.
+# WikiText contains unknown words and split signs; headings are not text.
 missing general.jsonl &&
     sed 's/<unk>//g; s/ @\(.\)@ /\1/g; /^ = .* = $/d' "$DATA"/en/corpus/general-wikitext2-*.txt |
         bmtools import text --lang en -o "$OUT/general.jsonl"

@@ -1,25 +1,24 @@
 #!/usr/bin/env bash
-# BIOptimus's four phases in one command, on a laptop: each phase leaves a checkpoint.
+# BIOptimus's four phases in one command, on a laptop. Each phase saves a checkpoint.
 #
 #   DATA=../shared/data examples/reproduce/bioptimus-phases/run.sh
 #
-# A small general model gets a medical vocabulary by contextual initialisation, then goes through
-# the recipe's phases: tokens, whole words, more of them, masks only. The recipe is the paper's except
-# for sequence length, batch size and learning rates, which fit a small model, and for epochs, which
-# are a SHARE of the paper's 7, 8, 9 and 10. Each phase's checkpoint is scored on the same held-out
-# abstracts.
+# A small general model gets a medical vocabulary by contextual initialisation. Then it is trained in the recipe's
+# phases: tokens, whole words, more whole words, masks only. The recipe differs from the paper in sequence length,
+# batch size and learning rates, which fit a small model. The epochs are a SHARE of the paper's 7, 8, 9 and 10. The
+# checkpoint of each phase is scored on the same held-out abstracts.
 #
-# About 10 minutes on two cores. Existing results are skipped, so a killed run can be continued.
+# It takes about 10 minutes on two cores. Existing results are skipped, so a killed run can be continued.
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
 DATA=${DATA:?set it to the data folder: DATA=../shared/data examples/reproduce/bioptimus-phases/run.sh}
 OUT=${OUT:-$HERE/out}
 ABSTRACTS=${ABSTRACTS:-3000}
 HELD_OUT=${HELD_OUT:-8}
-SHARE=${SHARE:-0.12}            # of the paper's epochs
+SHARE=${SHARE:-0.12}            # share of the paper's epochs
 BASE_TOKENS=${BASE_TOKENS:-1500000}
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
-export BMTOOLS_PRETRAIN_PRECISION=no    # float32, as the published figures have it
+export BMTOOLS_PRETRAIN_PRECISION=no    # float32, as for the published values
 mkdir -p "$OUT"
 missing() { [ ! -e "$OUT/$1" ]; }
 epochs() { awk -v share="$SHARE" -v epochs="$1" 'BEGIN { printf "%.6g", share * epochs }'; }

@@ -1,16 +1,15 @@
 #!/usr/bin/env bash
-# What a model forgets of general English while it trains on abstracts, and what reduces that.
+# How much general English a model forgets in training on abstracts, and which methods reduce this.
 #
 #   DATA=../shared/data examples/reproduce/forgetting/run.sh
 #
-# A small model is pretrained on WikiText-2, then continues on abstracts of drug reviews: plainly
-# and with each kind of regularization that bmtools has against forgetting. All see the same batches
-# in the same order under one seed. Held-out WikiText is scored before and after (--retain),
-# held-out abstracts are scored at the end (--evaluate).
+# A small model is pretrained on WikiText-2, then continues on abstracts of drug reviews, without and with each
+# kind of regularization against forgetting in bmtools. All runs with the same seed see the same batches in the same
+# order. Held-out WikiText is scored before and after (--retain), held-out abstracts at the end (--evaluate).
 #
-# About 20 minutes on two cores. OUT is the folder to write to; existing results are skipped, so
-# a killed run can be continued. results.jsonl has means and standard deviations over SEEDS, forgetting.svg
-# shows them if matplotlib is installed.
+# It takes about 20 minutes on two cores. OUT is the output folder. Existing results are skipped, so a killed run can
+# be continued. results.jsonl contains means and standard deviations over SEEDS. forgetting.svg shows them if
+# matplotlib is installed.
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
 DATA=${DATA:?set it to the data folder: DATA=../shared/data examples/reproduce/forgetting/run.sh}
@@ -22,7 +21,7 @@ BASE_SET=${BASE_SET:-}          # such as: --set causal.tokens=2000 --set masked
 VOCABULARY=${VOCABULARY:-6000}
 HELD_OUT=${HELD_OUT:-400}       # records of each kind that are never trained on
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
-export BMTOOLS_PRETRAIN_PRECISION=no    # float32, as the published figures have it
+export BMTOOLS_PRETRAIN_PRECISION=no    # float32, as for the published values
 mkdir -p "$OUT/arms"
 
 missing() { [ ! -e "$OUT/$1" ]; }
@@ -37,9 +36,9 @@ path.with_name(path.stem + "-train.jsonl").write_text("".join(order[held_out:]),
 PY
 }
 
-echo "== General and new text, some of each held out" >&2
+echo "== General and new text, with held-out records of each" >&2
 if missing general-train.jsonl; then
-    # Unknown words and split signs are WikiText's own; headings are no text.
+    # WikiText contains unknown words and split signs; headings are not text.
     sed 's/<unk>//g; s/ @\(.\)@ /\1/g; /^ = .* = $/d' "$DATA"/en/corpus/general-wikitext2-*.txt |
         bmtools import text --lang en -o "$OUT/general.jsonl"
     split general

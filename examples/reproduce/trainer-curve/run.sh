@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# The same small BERT trained by bmtools and by transformers' Trainer: loss against tokens, seconds.
+# The same small BERT trained by bmtools and by transformers' Trainer: loss by tokens and by seconds.
 #
 #   DATA=../shared/data examples/reproduce/trainer-curve/run.sh
 #
-# bert-mini (4 layers of 256, BERT's vocabulary) trains on abstracts of drug reviews three times:
+# bert-mini (4 layers of width 256, BERT's vocabulary) trains on abstracts of drug reviews three times:
 #
-#   trainer  transformers' Trainer with the collator and the sequences of run_mlm: documents end to
-#            end, cut into sequences of 128
-#   bmtools  `bmtools pretrain` from the same initial weights as Trainer; a sequence holds one
-#            document, so steps have fewer tokens and there are more of them
+#   trainer  transformers' Trainer with the collator and the sequences of run_mlm: concatenated
+#            documents, cut into sequences of 128
+#   bmtools  `bmtools pretrain` from the same initial weights as Trainer; a sequence contains
+#            one document, so steps have fewer tokens and there are more steps
 #   default  `bmtools pretrain --architecture bert-mini`, with its own initial weights (sinusoidal positions)
 #
-# Same tokens in all, batch, peak rate and schedule, dropout, AdamW, clipping; 15 percent of tokens
-# (not whole words) masked, 80/10/10. Held-out abstracts are scored by `bmtools score-pppl`.
+# All three have the same number of tokens, batch size, peak learning rate, schedule, dropout, AdamW and clipping.
+# They mask 15 percent of tokens (not whole words), 80/10/10. `bmtools score-pppl` scores held-out abstracts.
 #
-# TOKENS=1_500_000 take about 15 minutes on two cores. What is there already is passed over.
+# TOKENS=1_500_000 takes about 15 minutes on two cores. Existing results are skipped.
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
 DATA=${DATA:?set it to the data folder: DATA=../shared/data examples/reproduce/trainer-curve/run.sh}
@@ -25,7 +25,7 @@ EVERY=${EVERY:-10}              # steps between points of a curve
 HELD_OUT=${HELD_OUT:-8}         # abstracts to score
 SEED=${SEED:-0}
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
-export BMTOOLS_PRETRAIN_PRECISION=no    # float32, as the published figures have it
+export BMTOOLS_PRETRAIN_PRECISION=no    # float32, as for the published values
 mkdir -p "$OUT"
 missing() { [ ! -e "$OUT/$1" ]; }
 
