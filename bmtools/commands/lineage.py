@@ -30,7 +30,7 @@ from bmtools.io.output import STDOUT, encode_lines, open_output
 @writes_records()
 def command(step: CommandStep, paths: tuple[Path, ...], search: tuple[Path, ...], form: str,
             output: str) -> None:
-    """Follow outputs back to the first bytes: commands, hashes, licences, hours.
+    """Trace outputs to their first inputs: commands, hashes, licences, hours.
 
     PATHS are checkpoints, vocabularies, shards, corpora, predictions or scores that bmtools wrote,
     or directories of these.

@@ -30,7 +30,7 @@ def read_pairs(path: Path, source: str, target: str) -> Iterator[tuple[str, str]
         yield pair
     if pair is None:
         raise DataError(f"{path}: found no pair of '{source}' and '{target}'; "
-                        f"give another {setting('memory')} or other languages")
+                        f"use another {setting('memory')} or other languages")
 
 
 def _tsv_pairs(path: Path, source: str, target: str) -> Iterator[tuple[str, str]]:

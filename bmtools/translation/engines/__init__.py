@@ -1,1 +1,1 @@
-"""Engines that turn sentences into sentences."""
+"""Engines that translate sentences."""

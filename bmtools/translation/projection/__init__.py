@@ -1,1 +1,1 @@
-"""Annotations carried from texts to their translations."""
+"""Projection of annotations from texts to their translations."""
