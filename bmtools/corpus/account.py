@@ -205,28 +205,28 @@ class XmlAccount:
                                 "copy or download the file again") from error
 
     def _add(self, element: Element, path: Path, name: str, found: list[Piece],
-             behind: list[Piece] | None) -> None:
-        """Add an element's pieces to `found`, and those to move after its paragraph to `behind`."""
+             after: list[Piece] | None) -> None:
+        """Add an element's pieces to `found`, and those to move after its paragraph to `after`."""
         place = f"{name}: {'/'.join(path)}"
         if left_out := self.left_out(path, element.attrib):
             found.append(Piece(place, squeezed("".join(element.itertext())), left_out=left_out))
             return
         stray = STRAY if path[-1] in self.textless else ""
-        begins = path[-1] == "p" and behind is None
-        behind = [] if begins else behind
+        begins = path[-1] == "p" and after is None
+        after = [] if begins else after
         texts = [Piece(place, squeezed(text or ""), left_out=stray)
                  for text in (element.text, *(child.tail for child in element))]
         found += [Piece(place, squeezed(self.added(path, element.attrib)), True), texts[0]]
         for child, tail in zip(element, texts[1:], strict=True):
             inner = (*path, _local(child.tag))
-            if behind is not None and inner[-1] in self.moved:
-                self._add(child, inner, name, behind, None)
+            if after is not None and inner[-1] in self.moved:
+                self._add(child, inner, name, after, None)
             else:
-                self._add(child, inner, name, found, behind)
+                self._add(child, inner, name, found, after)
             is_numerator = path[-1] == "mfrac" and len(element) == 2 and child is element[0]
             found += [Piece(place, "/" * is_numerator, is_added=True), tail]
         if begins:
-            found += behind or ()
+            found += after or ()
 
 
 def _local(tag: str) -> str:

@@ -104,9 +104,9 @@ class UniqueIds:
             reject: receives the record if duplicates are refused.
         """
         if self._duplicates == "drop":
-            counts["records with an id that came before left out"] += 1
+            counts["records with a repeated id left out"] += 1
         elif self._duplicates == "rename":
-            counts["records renamed, their id came before"] += 1
+            counts["records renamed because of a repeated id"] += 1
             new_ids = (f"{record['id']}-{number}" for number in count(2))
             return record.replace(id=next(new for new in new_ids if self.add(new, record.place)))
         else:
@@ -244,7 +244,7 @@ class ImportedRecords:
         for head in _heads.decode_lines(outcome.aside):
             own: Sequence[bytes] = list(islice(lines, head.lines))
             if not self._ids.add(head.id, head.place):
-                head, own = self._again(head, own, outcome)
+                head, own = self._handle_repeated(head, own, outcome)
                 changed = True
             kept.append(head._replace(record=None))
             written += own
@@ -253,7 +253,7 @@ class ImportedRecords:
         outcome.aside = encode_lines(kept)
         return outcome
 
-    def _again(self, head: _Head, lines: Sequence[bytes],
+    def _handle_repeated(self, head: _Head, lines: Sequence[bytes],
                outcome: Outcome) -> tuple[_Head, Sequence[bytes]]:
         """Handle a record with a repeated id."""
         record = Record(head.record or msgspec.json.decode(lines[0]), place=head.place)

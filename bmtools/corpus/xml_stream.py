@@ -73,7 +73,7 @@ def _check_prolog(head: bytes, name: str, roots: Collection[str]) -> None:
     expected = " or ".join(f"<{root}>" for root in roots)
     parser, found = expat.ParserCreate(), list[str]()
 
-    def refuse_entity(entity: str, *_: object) -> None:
+    def reject_entity(entity: str, *_: object) -> None:
         raise DataError(f"{name}:{parser.CurrentLineNumber}: found a declaration of the entity "
                         f"{entity!r}, which can exhaust memory or read other files; if you trust "
                         "this file, remove the declarations")
@@ -84,7 +84,7 @@ def _check_prolog(head: bytes, name: str, roots: Collection[str]) -> None:
                             f"expected {expected}")
         found.append(root)
 
-    parser.EntityDeclHandler, parser.StartElementHandler = refuse_entity, check_root
+    parser.EntityDeclHandler, parser.StartElementHandler = reject_entity, check_root
     try:
         for chunk in _chunks(BytesIO(head)):
             if not found:
@@ -114,7 +114,7 @@ def _streamed(name: str, tags: Collection[str], chunks: Iterable[bytes],
     try:
         for chunk in chunks:
             parser.feed(chunk)
-            _refuse_unknown_entity(parser, name)
+            _reject_unknown_entity(parser, name)
             element = None
             for element in _released(parser, tags):
                 if not children or element.getparent().getparent() is None:
@@ -127,7 +127,7 @@ def _streamed(name: str, tags: Collection[str], chunks: Iterable[bytes],
             check_record_size(size, f"{source_name(name)}:{line}")
         root = parser.close()
     except etree.XMLSyntaxError as error:
-        _refuse_unknown_entity(parser, name)
+        _reject_unknown_entity(parser, name)
         # The first entry of the log is the cause of the other entries.
         cause = next(iter(parser.feed_error_log), None)
         line, fault = (cause.line, cause.message) if cause else (error.lineno, error.msg)
@@ -173,7 +173,7 @@ def _reference(character: str) -> str:
     return f"&{'#38;' * (character in '<&')}#{ord(character)};"
 
 
-def _refuse_unknown_entity(parser: etree.XMLPullParser, name: str) -> None:
+def _reject_unknown_entity(parser: etree.XMLPullParser, name: str) -> None:
     """Reject an unknown entity; libxml2 would drop it in attributes and keep it as text elsewhere.
     """
     for entry in parser.feed_error_log:

@@ -58,7 +58,7 @@ _WIDE_SPACE = re.compile(r"[^\S\x00-\x7f]")
 _PARAGRAPH = re.compile(r"\n\s*\n")
 _LAST_WORD = re.compile(r"(?:^|[^\w.])([\w.]*\w)\.$")
 _NUMBER_BEFORE = re.compile(r"(?:\d|/)\s*$")
-_GOES_ON = re.compile(r"[(\[]?(?:[^\W\d_A-ZÀ-Þ]|\d)")
+_CONTINUATION = re.compile(r"[(\[]?(?:[^\W\d_A-ZÀ-Þ]|\d)")
 _NEXT_WORD = re.compile(r"([A-ZÀ-Þ]\w*)(?!\w|\.)")
 _CAPITALISED = re.compile(r"[A-ZÀ-Þ]\w*")
 _INITIAL = re.compile(r"[A-ZÀ-Þ][.,:]")
@@ -171,7 +171,7 @@ class _Splitter:
         if self._announces(written, after_number, end, following):
             return True
         word = written.lower()
-        if not word or _GOES_ON.match(self._text, following) is None:
+        if not word or _CONTINUATION.match(self._text, following) is None:
             return False
         is_listed = word in self._abbreviations.others
         if is_listed and not after_number:

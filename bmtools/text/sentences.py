@@ -47,7 +47,7 @@ def sentence_records(records: Iterable[Record], counts: Counter[str] | None = No
             joined = _joined(spans, _links(record))
             counts["sentence borders inside an entity or a relation left out"] += max(
                 0, len(spans) - len(joined))
-            counts["records without a word left out"] += not joined
+            counts["records without words left out"] += not joined
             for number, (start, end) in enumerate(joined, 1):
                 yield _sentence(record, number, start, end)
 

@@ -48,12 +48,12 @@ class VocabularyConfig(Settings, title="A vocabulary and of the text it is train
         """Style of the special tokens; by default the usual style of the tokenizer type."""
         return self.special_tokens or ("bert" if self.tokenizer_type == "wordpiece" else "roberta")
 
-    def require_size(self, found: int, beside: str = "") -> None:
+    def require_size(self, found: int, addition: str = "") -> None:
         """Raise an error for a vocabulary that is smaller than requested, unless that is allowed.
 
         Args:
             found: number of tokens that the text supports.
-            beside: addition to the message about these tokens.
+            addition: addition to the message about these tokens.
 
         Raises:
             DataError: the vocabulary is too small; the message states the possible size.
@@ -61,6 +61,6 @@ class VocabularyConfig(Settings, title="A vocabulary and of the text it is train
         if found < self.size and not self.allow_fewer:
             size = setting("size")
             raise DataError(
-                f"{size}: found {self.size}, but the text supports {found} tokens{beside}; "
+                f"{size}: found {self.size}, but the text supports {found} tokens{addition}; "
                 f"set {size} {found} or less, add text, or set {setting('allow_fewer')} to "
                 "accept fewer")

@@ -199,7 +199,7 @@ def test_updates_and_account(run, source, tmp_path: Path) -> None:
     outcome = run("import", "pubmed", new, old, "--duplicates", "drop")
     assert [record["id"] for record in outcome.records] == ["2", "3", "1"]
     assert "Newer" in outcome.records[0]["text"]
-    assert "records with an id that came before left out: 1" in outcome.err
+    assert "records with a repeated id left out: 1" in outcome.err
     accounted = run("import", "pubmed", old, "--account")
     assert (accounted.code, len(accounted.records)) == (0, 2)
     assert " characters of text: 14 in records (" in accounted.err

@@ -63,7 +63,7 @@ def test_two_processes_write_what_one_writes(
     if "rename" in options:
         assert ids[-6:] == ["3-2-s1", "3-2-s2", "31-s1", "31-s2", "20-2-s1", "20-2-s2"]
         assert json.loads(lines[-1])["meta"]["document"] == "20-2"
-        assert "2 records renamed" not in err and "records renamed, their id came before: 2" in err
+        assert "2 records renamed" not in err and "renamed because of a repeated id: 2" in err
     else:
         assert len(ids) == 22 * (1 + ("--sentences" in options))
     bad = [json.loads(line) for line in rejects]

@@ -210,5 +210,4 @@ def _not_empty(found: Iterable[Content], names: Sequence[str], allow_empty: bool
         raise DataError(
             f"{', '.join(map(source_name, names))}: found {lost:,} of {lost + found_in_text:,} "
             "annotations that cannot be read or are not in their text, expected less than half; "
-            "inspect them with --rejects FILE, and check that texts and annotations belong "
-            "together")
+            "check that texts and annotations belong together, and inspect them with --rejects")

@@ -112,8 +112,7 @@ def pmc() -> None:
         "pubmed.xml.gz -o abstracts.jsonl", "pubmed*.xml.gz --titles --sentences",
         account="formats.texts.pubmed:pubmed_account")
 @click.option("--titles", is_flag=True,
-              help="Use the title as text of citations without abstract; by default they are left "
-                   "out.")
+              help="Use titles as texts of citations without abstract; default: leave them out.")
 @click.option("--other-abstracts", is_flag=True,
               help="Also write abstracts in further languages, as PMID-LANG.")
 def pubmed() -> None:

@@ -52,9 +52,8 @@ class TableConfig(Settings, title="Columns of a table"):
         metavar="KEY=COLUMN,...")
     labels_separator: str = option(
         ",", "Character between labels in the column `labels`.", metavar="CHARACTER")
-    label_names: str = option("", "Labels by the values of the column `label`, such as "
-                                  "0=no,1=yes; other values are rejected.",
-                             metavar="VALUE=LABEL,...")
+    label_names: str = option("", "Labels by values of the column `label`, such as 0=no,1=yes; "
+                                  "others are rejected.", metavar="VALUE=LABEL,...")
     header: bool = option(
         True, "The first line names the columns; columns not listed above go to `meta`.")
     delimiter: str = option("", "Character between columns, or tab. Default: found in the first "

@@ -63,7 +63,7 @@ def brat_records(names: Iterable[str], tally: Tally,
             listed.discard(record["id"])
             record["labels"] = [*labels.get(record["id"], {})]
         yield record
-    tally.counts["documents with labels that have no text"] += len(listed)
+    tally.counts["documents with labels but without text"] += len(listed)
 
 
 def _documents(names: Iterable[str], tally: Tally) -> Iterator[tuple[str, str, str, str]]:
@@ -237,7 +237,7 @@ def brat_files(record: Record, counts: Counter[str]) -> tuple[str, str, str]:
     kept = _complete_lines(others, {
         *(given for given, name in by_id.items() if given == name),
         *(arc.get("id") for arc in record.get("relations", ()))})
-    counts["further annotations left out, which refer to absent ones"] += len(others) - len(kept)
+    counts["further annotations left out that refer to missing ones"] += len(others) - len(kept)
     lines += kept
     return stem, record["text"], "".join(f"{line}\n" for line in lines)
 

@@ -131,8 +131,7 @@ def _row(line: str, config: ConllConfig, place: str, counts: Counter[str]) -> Ro
     needed = max(config.token_column, config.tag_column, 2)
     if len(columns) < needed:
         raise RecordError(place, f"found {count_of(len(columns), 'columns')} in "
-                                 f"{line[:40]!r}, expected {needed} or more, separated by tab "
-                                 "or space")
+                                 f"{line[:40]!r}, expected {needed} or more, split by tab or space")
     token = columns[config.token_column - 1]
     at = config.tag_column or len(columns)
     if not token:
@@ -200,7 +199,7 @@ def conll_lines(records: Iterable[Record], scheme: Scheme = "iob2",
             tags = list(_tags(tokens, entities, _PREFIXES[scheme]))
             if scheme == "io":
                 borders = pairwise(_tags(tokens, entities, _PREFIXES["iob2"]))
-                counts["entities joined to the one before, which io cannot separate"] += sum(
+                counts["entities joined to the previous one, which io cannot separate"] += sum(
                     tag[0] == "B" and tag[1:] == before[1:] for before, tag in borders)
             yield "".join(f"{text[first:last]}\t{tag}\n"
                           for (first, last), tag in zip(tokens, tags, strict=True)) + "\n"

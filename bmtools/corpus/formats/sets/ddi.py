@@ -58,7 +58,7 @@ def _record(sentence: Element, name: str, default_type: str, tally: Tally) -> Re
         if _get(pair, "ddi", name) == "true":
             kind = pair.get("type")
             counts["pairs that interact"] += 1
-            counts[f"of them without a type, taken for {default_type!r}"] += kind is None
+            counts[f"of them without a type, read as {default_type!r}"] += kind is None
             arcs.append(Arc(_get(pair, "e1", name), _get(pair, "e2", name), kind or default_type,
                             place=f"{name}:{pair.sourceline}", content=dict(pair.attrib)))
     document = sentence.getparent()

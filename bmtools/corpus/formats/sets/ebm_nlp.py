@@ -79,7 +79,7 @@ def _sentences(document: str, text: str, layers: Layers, counts: Counter[str],
     if tokens is None:
         given = ", ".join(f"{len(own)} labels of {kind}" for kind, own in labels.items())
         raise RecordError(place, f"found {len(text.split())} tokens and {given}, expected the same "
-                                 "numbers")
+                                 "number of each")
     marked = {kind: [int(label) > 0 for label in own] for kind, own in labels.items()}
     depths = [sum(one) for one in zip(*marked.values(), strict=True)]
     counts.update({"documents": 1, "documents without a layer": len(labels) < len(TYPES),

@@ -222,7 +222,7 @@ def nearest(text: str, mention: str, start: int,
     spans = _occurrences(text, mention)
     free = [span for span in spans if (span,) not in taken]
     if free:
-        return (min(free, key=lambda span: (_is_scrap(text, *span), abs(span[0] - start))),)
+        return (min(free, key=lambda span: (_is_part_of_word(text, *span), abs(span[0] - start))),)
     why = "every occurrence is already annotated" if spans else "the text does not contain it"
     return f"found the mention {mention!r} at {start}, but {why}"
 
@@ -239,7 +239,7 @@ def _occurrences(text: str, mention: str) -> list[Span]:
     return []
 
 
-def _is_scrap(text: str, start: int, end: int) -> bool:
+def _is_part_of_word(text: str, start: int, end: int) -> bool:
     """Return whether a short mention is only a part of a word, such as `Se` in `Senza`.
 
     A long mention may be a part of a word, because translation joins words: `doxorubicinaindotta`.

@@ -34,7 +34,7 @@ def nli_records(names: Iterable[str], tally: Tally) -> Iterator[Record]:
     for number, place, pair in json_objects(names, _Pair, tally.reject):
         label = pair.get("gold_label", "")
         if label == _NO_CONSENSUS:
-            tally.counts["pairs without a label that annotators agreed on left out"] += 1
+            tally.counts["pairs without an agreed label left out"] += 1
             continue
         yield Record(id=str(pair.get("pairID", number)), text=pair["sentence1"].strip(),
                      text_pair=pair["sentence2"].strip(), **({"label": label} if label else {}),

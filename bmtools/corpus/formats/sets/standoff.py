@@ -83,7 +83,7 @@ def _mention(place: str, line: str, counts: Counter[str]) -> tuple[str, Mention]
         counts["empty columns at the end of lines left out"] += 1
     if len(fields) > 5 and fields[3].startswith('"') and fields[-2].endswith('"'):
         fields[3:-1] = [",".join(fields[3:-1])[1:-1]]
-        counts["mentions with tabs in place of commas mended"] += 1
+        counts["mentions with tabs in place of commas corrected"] += 1
     if len(fields) != 5:
         raise RecordError(place, f"found {len(fields)} columns in {line[:40]!r}, expected id, "
                                  "start, end, mention and type separated by tabs, optionally with "
@@ -245,5 +245,5 @@ def known_type(name: str, known: Sequence[str], counts: Counter[str], place: str
         kind = next(iter(get_close_matches(plain, known, 1, _LIKENESS)), "")
     if not kind:
         raise RecordError(place, f"found the type {name!r}, expected {', '.join(known)}", line)
-    counts["broken names of types mended"] += 1
+    counts["damaged type names corrected"] += 1
     return kind

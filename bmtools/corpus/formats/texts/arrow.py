@@ -98,7 +98,7 @@ def _content(row: Mapping[str, object], classes: Mapping[str, list[str]], place:
         RecordError: bytes under an agreed key are not UTF-8.
     """
     def left_out(_number: str) -> None:
-        counts["numbers NaN or infinite left out"] += 1
+        counts["NaN or infinite numbers left out"] += 1
 
     try:
         content: JsonObject = json.loads(json.dumps(row, default=_as_text), parse_constant=left_out)

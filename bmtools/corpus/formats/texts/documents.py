@@ -99,7 +99,7 @@ def decoded(content: bytes, charset: str | None, counts: Counter[str]) -> str:
                 return content.decode(_AS_BROWSERS.get(known, known)).removeprefix("\ufeff")
         except (LookupError, ValueError):
             continue
-    counts["pages with bytes that no encoding has"] += 1
+    counts["pages with bytes that are invalid in every encoding"] += 1
     return content.decode("utf-8", "replace")
 
 

@@ -123,9 +123,9 @@ class _Book:
                 raise DataError(f"{self._place}: found an encrypted book; use a copy without "
                                 "digital rights management")
             if item is None or path not in self._names:
-                counts["files that a book names and lacks"] += 1
+                counts["files missing in a book"] += 1
             elif "html" not in item.get("media-type", "html"):
-                counts["files of books that are no HTML left out"] += 1
+                counts["non-HTML files of books left out"] += 1
             elif "nav" in item.get("properties", "").split():
                 counts["tables of contents left out"] += 1
             else:

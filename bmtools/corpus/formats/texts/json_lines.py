@@ -139,7 +139,7 @@ def agreed_records(objects: Iterable[tuple[str, str, JsonObject]], columns: Mapp
             content = _with_text(content, names["text"], place, tally)
             record = _with_agreed_keys(Record(content, place=place), names)
             if record.get("id") is None:
-                tally.counts["ids given, as STEM:LINE"] += 1
+                tally.counts["ids assigned as STEM:LINE"] += 1
                 record["id"] = own_id
             yield record
 

@@ -289,7 +289,7 @@ def _join(parts: list[str], line: str, words: Counter[str], counts: Counter[str]
     divided, rest = _SPLIT.search(parts[-1]), _START.match(line)
     if divided and rest and _is_one_word(divided[1], rest[0], words):
         parts[-1] = parts[-1][:-1]
-        counts["hyphens at ends of lines removed"] += 1
+        counts["hyphens at line ends removed"] += 1
     elif not divided:
         parts.append(" ")
     parts.append(line)

@@ -57,7 +57,7 @@ def pubmed_records(names: Sequence[str], tally: Tally, titles: bool = False,
     for name in names:
         for element in xml_elements(name, ROOTS, (*ARTICLES, *CITATIONS, *_DELETIONS), True):
             if element.tag in _DELETIONS:
-                counts["PMIDs named as deleted"] += len(list(
+                counts["PMIDs listed as deleted"] += len(list(
                     element.iterchildren("PMID", "MedlineID")))
                 continue
             raise_exponents(element)
@@ -128,7 +128,7 @@ def _other_abstracts(citation: _Citation, meta: JsonObject,
     for other in citation.root.iterchildren("OtherAbstract"):
         text, about = _abstract(other)
         if text == ELSEWHERE:
-            counts["further abstracts that only the publisher has"] += 1
+            counts["further abstracts available only from the publisher"] += 1
         elif text:
             lang = two_letters(other.get("Language", "eng"))  # the DTD's default
             seen[lang] += 1
@@ -272,7 +272,7 @@ _TITLE, _BOOK_TITLE, _VERNACULAR = "ArticleTitle", "Book/BookTitle", "Vernacular
 _ABSTRACT, _OTHER_ABSTRACT = "/Abstract/AbstractText", "/OtherAbstract/AbstractText"
 _TEXTS = (_TITLE, _BOOK_TITLE, "Book/Title", _VERNACULAR, _ABSTRACT, _OTHER_ABSTRACT)
 _TITLES = {_TITLE: "titles that are not available",
-           _BOOK_TITLE: "titles of books beside a chapter's", _VERNACULAR: "vernacular titles"}
+           _BOOK_TITLE: "titles of books with a chapter title", _VERNACULAR: "vernacular titles"}
 _NOT_AVAILABLE = tuple(squeezed(f"[{NO_TITLE}]{end}") for end in (".", ""))
 _ELSEWHERE = squeezed(ELSEWHERE)
 _BRACKETS = "brackets and stops of translated titles"

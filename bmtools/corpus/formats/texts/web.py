@@ -248,7 +248,7 @@ def _warc_page(record: WarcRecord, counts: Counter[str], place: str) -> JsonObje
     """
     size = record.content_length
     if record.headers.get("WARC-Type") != "response":
-        counts["records that are no response passed over"] += 1
+        counts["records other than responses skipped"] += 1
         _require_whole(record.consume(), size, record, place)
         return None
     if size > most_bytes():  # other content may be larger, and is not read
@@ -272,7 +272,7 @@ def _warc_page(record: WarcRecord, counts: Counter[str], place: str) -> JsonObje
         raise DataError(f"{place}: found a response that cannot be read ({fault})") from fault
     check_record_size(len(content), place)
     if record.headers.get("WARC-Truncated"):
-        counts["pages that the crawler cut off"] += 1
+        counts["pages truncated by the crawler"] += 1
     found = page(content, counts, own.http_charset, record.headers.get("WARC-Target-URI"))
     crawled = filled(crawled=record.headers.get("WARC-Date"))
     return found and {**found, "meta": found.get("meta", {}) | crawled}
@@ -294,7 +294,7 @@ def _is_page(record: WarcRecord, counts: Counter[str], encoding: _Packing = "non
     if record.http_headers and record.http_headers.status_code != 200:
         counts["responses with a status other than 200 left out"] += 1
     elif kind not in _HTML_TYPES:
-        counts["responses that are no HTML left out"] += 1
+        counts["responses other than HTML left out"] += 1
     else:
         return True
     return False

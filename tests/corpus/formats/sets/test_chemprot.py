@@ -75,7 +75,7 @@ def test_biobit_layout_is_recognised_by_content(read) -> None:
                    RELATIONS.replace("T2", "T1"), counts=counts)
     assert [(entity["start"], entity["text"], entity["type"]) for entity in record["entities"]] == [
         (3, "DF", "CHEMICAL"), (17, "sigma-1", "GENE-Y")]
-    assert (counts[MOVED], counts["broken names of types mended"]) == (2, 2)
+    assert (counts[MOVED], counts["damaged type names corrected"]) == (2, 2)
 
 
 def test_annotations_of_missing_entities_and_documents_are_lost(read) -> None:
@@ -122,7 +122,7 @@ def test_damaged_types_are_corrected(name: str, kind: str | None) -> None:
             known_type(*arguments)
     else:
         assert known_type(*arguments) == kind
-        assert counts["broken names of types mended"] == (name != kind)
+        assert counts["damaged type names corrected"] == (name != kind)
 
 
 def test_markers_become_entities(tmp_path: Path) -> None:

@@ -179,5 +179,5 @@ def test_entities_joined_by_io_are_counted(write) -> None:
     counts: Counter[str] = Counter()
     lines = "".join(conll_lines(conll_records([path]), "io", counts=counts))
     back = [one for record in conll_records([write(lines)]) for one in record["entities"]]
-    assert (len(back), +counts) == (4, {"entities joined to the one before, which io cannot "
+    assert (len(back), +counts) == (4, {"entities joined to the previous one, which io cannot "
                                         "separate": 1})

@@ -84,4 +84,4 @@ def test_labels_that_do_not_fit_the_tokens_are_rejected(tmp_path: Path) -> None:
     found = list(ebm_nlp_records([name], split="train", reject=faults.append))
     assert {record["meta"]["document"] for record in found} == {"12"}
     assert str(faults[0]) == (f"{name} (13): found 10 tokens and 2 labels of PAR, 10 labels "
-                              "of INT, 10 labels of OUT, expected the same numbers")
+                              "of INT, 10 labels of OUT, expected the same number of each")

@@ -85,7 +85,7 @@ def test_cantemist_is_imported(make: Make, imported, run) -> None:
         ("MORFOLOGIA_NEOPLASIA", "M0", "")]
     assert (first["labels"], second["labels"]) == (["8041/3", "8000/6"], [])
     assert len(first["meta"]["brat"]) == 2
-    assert "documents with labels that have no text: 1" in run("import", *arguments).err
+    assert "documents with labels but without text: 1" in run("import", *arguments).err
     make({"codes.tsv": "cc_onco1 8041/3\n"})
     failed = run("import", "brat", f"{set_}/cantemist-norm", "--labels", "codes.tsv")
     assert "codes.tsv:1: found 'cc_onco1 8041/3', expected a document, a tab and its" in failed.err

@@ -121,7 +121,7 @@ def test_tabs_in_biobit_bc2gm_become_commas(read) -> None:
     assert [marks(record) for record in read(*BC2GM, counts=counts)] == [
         [(11, "fattori di coagulazione II, V e VIII", "GENE")], [(3, "proteina Ogg1", "GENE")]]
     assert +counts == {MATCHED: 2, "empty columns at the end of lines left out": 2,
-                       "mentions with tabs in place of commas mended": 1}
+                       "mentions with tabs in place of commas corrected": 1}
     record, = read("1|asma\n", "1\tT\t0\t4\tasma\tD\t\t\n")
     assert marks(record) == [(0, "asma", "D")]
 

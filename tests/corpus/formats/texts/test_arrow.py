@@ -100,7 +100,7 @@ def test_nan_and_infinite_numbers_are_left_out(tmp_path) -> None:
     assert list(parquet_records([f"{tmp_path}/a.parquet"], counts=counts)) == [
         {"id": "a", "text": "x", "meta": {"age": None}},
         {"id": "b", "text": "y", "score": 2.0, "meta": {"age": 3.0}}]
-    assert +counts == {"numbers NaN or infinite left out": 2}
+    assert +counts == {"NaN or infinite numbers left out": 2}
 
 
 def test_texts_in_bytes_columns_are_utf8(tmp_path) -> None:

@@ -76,8 +76,8 @@ def test_omitted_files_are_counted(write) -> None:
             archive.writestr(name, text)
     book, = epub_records([path], counts=counts)
     assert book["text"] == "x"
-    assert counts == {"files that a book names and lacks": 1, "tables of contents left out": 1,
-                      "files of books that are no HTML left out": 1}
+    assert counts == {"files missing in a book": 1, "tables of contents left out": 1,
+                      "non-HTML files of books left out": 1}
 
 
 LAUGHS = "".join(f'<!ENTITY a{number} "{f"&a{number - 1};" * 10}">' for number in range(1, 12))

@@ -32,7 +32,7 @@ def test_pages_become_sections(write) -> None:
     assert {key: value for key, value in record.items() if key != "text"} == {
         "id": "a", "title": "La febbre", "lang": "it", "meta": {"pages": 3, "year": 2021}}
     assert counts == {"running heads, feet and page numbers left out": 5,
-                      "hyphens at ends of lines removed": 1}
+                      "hyphens at line ends removed": 1}
     record, = pdf_records([write(pdf(["a"], info="/Title (Microsoft Word - x.doc)"))])
     assert "title" not in record
 

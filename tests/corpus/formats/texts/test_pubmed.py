@@ -145,7 +145,7 @@ def test_deletions_are_counted(source) -> None:
                   "PubmedArticleSet")
     counts: Counter[str] = Counter()
     assert len(list(pubmed_records([path], counts=counts))) == 1
-    assert +counts == {"PMIDs named as deleted": 2}
+    assert +counts == {"PMIDs listed as deleted": 2}
 
 
 BOOK = f"""<BookDocument><PMID Version="1">7</PMID><ArticleIdList>
@@ -265,8 +265,8 @@ def test_real_files_equal_a_tree_in_memory(data: Path, name: str, citations: int
 def test_omissions_in_real_files_are_counted(data: Path) -> None:
     counts, path = Counter[str](), str(data / "en/pubmed-xml/medline16n0902.xml.gz")
     records = list(pubmed_records([path], other_abstracts=True, counts=counts))
-    assert +counts == {"PMIDs named as deleted": 1,
-                       "further abstracts that only the publisher has": 21,
+    assert +counts == {"PMIDs listed as deleted": 1,
+                       "further abstracts available only from the publisher": 21,
                        "articles without abstract left out (titles yields their titles)": 78}
     assert {record["lang"] for record in records} == {"en"}
     titles = [record["title"] for record in records if "it" in record["meta"]["languages"]]

@@ -145,9 +145,9 @@ def test_pages_of_an_archive_are_read(write, pack) -> None:
     assert {page["text"] for page in pages} == {pages[0]["text"]}
     assert pages[0]["meta"] == {"url": "http://example.org/1", "date": "2021-03-04", "year": 2021,
                                 "crawled": "2020-01-02T03:04:05Z"}
-    assert counts == {"records that are no response passed over": 2,
+    assert counts == {"records other than responses skipped": 2,
                       "responses with a status other than 200 left out": 1,
-                      "responses that are no HTML left out": 1}
+                      "responses other than HTML left out": 1}
 
 PACKED = "Content-Type: text/html\r\nContent-Encoding: "
 
@@ -198,7 +198,7 @@ def test_an_incomplete_or_too_large_record_is_rejected(write) -> None:
     counts: Counter[str] = Counter()
     with limiting_records(1):
         assert list(warc_records([large], counts=counts)) == []
-    assert counts == {"responses that are no HTML left out": 1}
+    assert counts == {"responses other than HTML left out": 1}
 
 
 def test_no_network_access_is_made(write, monkeypatch) -> None:
