@@ -63,7 +63,7 @@ def choose_words(words: StrPath | Iterable[str] | None, tokenizer: StrPath | Non
     backend = load_vocabulary(Path(tokenizer)).backend if tokenizer else None
     if words is None:
         if backend is None:
-            raise ValueError(f"{setting('words')}: found no words; set it, or set "
+            raise ValueError(f"{setting('words')}: found no words; set words, or set "
                              f"{setting('tokenizer')} to search for its words")
         return new_words(backend, load_vocabulary(Path(base)).backend if base else None)
     rule = folding_rule(backend, uncased)
@@ -103,7 +103,7 @@ def new_words(tokenizer: Tokenizer, base: Tokenizer | None) -> WordList:
     targets = WordList.of(words, folding_rule(tokenizer))
     if not targets.words:
         found = f"found no word in {setting('tokenizer')}"
-        raise DataError(f"{found} that is missing in {setting('base')}; choose a different one"
+        raise DataError(f"{found} that is missing in {setting('base')}; choose another tokenizer"
                         if base else f"{found}, expected tokens that begin words")
     return targets
 

@@ -198,7 +198,7 @@ def make_pipeline(config: VocabularyConfig) -> Tokenizer:
     kind = config.tokenizer_type
     steps: list[Normalizer] = [] if config.unicode == "none" else \
         [getattr(normalizers, config.unicode.upper())()]
-    if config.unicode == "nfkc":  # a dose stays a dose: 10^6, not 106
+    if config.unicode == "nfkc":  # keep numbers correct: 10^6, not 106
         steps[:0] = [normalizers.Replace(Regex(BEFORE_EXPONENT), "^"),
                      normalizers.Replace(Regex(BEFORE_FRACTION), " ")]
     if kind == "wordpiece":

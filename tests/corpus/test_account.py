@@ -70,7 +70,7 @@ def test_units_without_records_and_final_signs_are_counted(tmp_path: Path) -> No
 ASTHMA, HEART = GOOD
 
 
-@pytest.mark.parametrize(("records", "told"), [
+@pytest.mark.parametrize(("records", "message"), [
     # a tail is missing
     (((ASTHMA[0], "AIM: We do β.\nFig. of lungs\n10⁶ cells"), HEART),
      "in.xml: Set/d/p: the text 'notknow' is not accounted for, where the record has 'β.Fig.of"),
@@ -85,10 +85,10 @@ ASTHMA, HEART = GOOD
     (((ASTHMA[0], ASTHMA[1].replace(" β", " β1")), HEART), "Set/d/p: the text '.' is not"),
     (((ASTHMA[0], ASTHMA[1].replace("β", "b")), HEART), "the text 'β' is not accounted for"),
 ])
-def test_errors_of_a_reader_are_reported(tmp_path: Path, records, told: str) -> None:
+def test_errors_of_a_reader_are_reported(tmp_path: Path, records, message: str) -> None:
     with pytest.raises(DataError) as caught:
         account(tmp_path, records)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "run without account to continue" in str(caught.value)
 
 

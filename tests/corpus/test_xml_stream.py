@@ -109,12 +109,12 @@ def test_memory_does_not_grow(write, start: str, end: str) -> None:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize(("content", "told"), [
+@pytest.mark.parametrize(("content", "message"), [
     ("<Set><b/><c/></Set>", r"in\.xml: found <b> in <Set>, expected <a>"),
     ("<Set><b><a/></b></Set>", r"in\.xml: found <b> in <Set>, expected <a>"),
     ("<Set xmlns='urn:x'><a/></Set>", r"in\.xml: found <{urn:x}a> in <{urn:x}Set>, expected <a>")])
-def test_a_root_with_only_other_children_is_an_error(write, content: str, told: str) -> None:
-    with pytest.raises(DataError, match=told):
+def test_a_root_with_only_other_children_is_an_error(write, content: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
         list(xml_elements(write(content), ("Set",), ("a",), children=True))
 
 

@@ -136,13 +136,13 @@ def test_bad_lines_are_rejected_as_by_the_reader(source: Path, monkeypatch: pyte
                             b'{"id": "x", "text": "y", "entities": [{"start": 0, "end": 9, '
                             b'"type": "z"}]}\n']
     source.write_bytes(b"".join(raw))
-    told: list[Any] = []
+    rejected: list[Any] = []
     expected: list[Any] = []
     list(RecordReader([str(source)], lambda error: expected.append(str(error))))
-    find_contexts(RecordReader([str(source)], lambda error: told.append(str(error))), TARGETS,
+    find_contexts(RecordReader([str(source)], lambda error: rejected.append(str(error))), TARGETS,
                   ContextConfig(lang="it"), processes=processes)
-    assert told == expected
-    assert len(told) == 25
+    assert rejected == expected
+    assert len(rejected) == 25
     with pytest.raises(RecordError, match=r"text\.jsonl:51: key 'id'"):
         draw(source, processes=processes)
 

@@ -95,7 +95,7 @@ def test_entities_are_not_expanded_or_downloaded(write) -> None:
         list(epub_records([write(epub(CHAPTERS, **{"META-INF__container.xml": bomb}))]))
 
 
-@pytest.mark.parametrize(("content", "told"), [
+@pytest.mark.parametrize(("content", "message"), [
     (b"", "this archive cannot be read"), (epub(CHAPTERS)[:-40], "this archive cannot be read"),
     (epub(CHAPTERS, **{"META-INF__container.xml": "<a"}), "damaged META-INF/container.xml"),
     (epub(CHAPTERS, **{"META-INF__container.xml": "<a/>"}), "found no package document"),
@@ -103,8 +103,8 @@ def test_entities_are_not_expanded_or_downloaded(write) -> None:
     (epub({"a": "<img/>"}), "found no text in 1 files"),
     (epub(CHAPTERS, **{"META-INF__encryption.xml": "<encryption><CipherReference "
                        'URI="book/a.xhtml"/></encryption>'}), "found an encrypted book")])
-def test_damaged_files_are_a_one_line_error(write, content: bytes, told: str) -> None:
-    with pytest.raises(DataError, match=rf"book\.epub: .*{told}"):
+def test_damaged_files_are_a_one_line_error(write, content: bytes, message: str) -> None:
+    with pytest.raises(DataError, match=rf"book\.epub: .*{message}"):
         list(epub_records([write(content)]))
 
 

@@ -70,15 +70,15 @@ def test_kinds_are_selected_in_any_case_and_others_counted(write) -> None:
     assert [note["id"] for note in mimic_records([write(IV)], "ad")] == ["10-AD-1"]
 
 
-@pytest.mark.parametrize(("content", "told"), [
+@pytest.mark.parametrize(("content", "message"), [
     ("a,b\n1,2\n", "notes.csv:1: found the columns a, b, expected ROW_ID"),
     (III.replace('"Slept."', '"Slept. "Well.'), "notes.csv:9: found a damaged quoted field"),
     (III.replace('"Slept."', '"Slept.'), "notes.csv:9: found a damaged quoted field"),
     (III.replace("177,", "177,1,"), "notes.csv:9: found 12 columns, expected 11"),
     (III.replace("177,", ","), "notes.csv:9: found no row_id or no text"),
     (III.replace("Slept", "Sl\0pt"), "NUL byte")])
-def test_errors_name_their_line(write, content: str, told: str) -> None:
-    with pytest.raises(DataError, match=told):
+def test_errors_name_their_line(write, content: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
         list(mimic_records([write(content)]))
 
 

@@ -85,18 +85,18 @@ RECURSIVE = pdf(["a"]).replace(b"/Kids [4 0 R]", b"/Kids [2 0 R]")
 IMAGES = pdf([], [])
 
 
-@pytest.mark.parametrize(("content", "told"), [
+@pytest.mark.parametrize(("content", "message"), [
     (b"", "found no %PDF- at the start"), (b"plain text", "found no %PDF- at the start"),
     (b"%PDF-1.4\n", "this PDF cannot be read"), (RECURSIVE, "cannot be read .*cyclic"),
     (IMAGES, "found no text in 2 pages, which may be images"), (pdf(), "found no text in 0 pages"),
     (pdf(["a"], contents=zlib.compress(b" " * 40_000_000)), "cannot be read .*[Ll]imit")])
-def test_damaged_files_are_rejected_and_others_read(write, content: bytes, told: str) -> None:
+def test_damaged_files_are_rejected_and_others_read(write, content: bytes, message: str) -> None:
     rejected: list[RecordError] = []
     names = [write(content, "bad.pdf"), write(pdf(["a"]), "good.pdf")]
     assert [one["id"] for one in pdf_records(names, reject=rejected.append)] == ["good"]
     error, = rejected
     assert error.place == names[0]
-    with pytest.raises(DataError, match=rf"bad\.pdf: .*{told}"):
+    with pytest.raises(DataError, match=rf"bad\.pdf: .*{message}"):
         raise error
 
 

@@ -335,7 +335,7 @@ def test_text_nodes_are_in_records_or_in_classes(tmp_path: Path, titles: bool,
         0 if titles else len("[Theend]" "[NotAvailable]." "Cuore."))
 
 
-@pytest.mark.parametrize(("before", "added", "told"), [
+@pytest.mark.parametrize(("before", "added", "message"), [
     ("</MedlineCitation>", "<LaySummary>In plain words.</LaySummary>",
      "PubmedArticle/MedlineCitation/LaySummary: the text 'Inplainwords.' is not accounted for"),
     ("<CopyrightInformation>", "Zero", "Article/Abstract: the text 'Zero' is not accounted for"),
@@ -343,12 +343,12 @@ def test_text_nodes_are_in_records_or_in_classes(tmp_path: Path, titles: bool,
     ("</PubmedData>", "<Abstract><AbstractText>Two</AbstractText></Abstract>", "the text 'Two' is"),
 ])
 def test_text_in_an_unknown_element_is_an_error(tmp_path: Path, before: str, added: str,
-                                                told: str) -> None:
+                                                message: str) -> None:
     path = tmp_path / "in.xml"
     path.write_text(CITATIONS.format(chapter="").replace(before, added + before, 1), "utf-8")
     with pytest.raises(DataError) as caught:
         account(path)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.data

@@ -170,7 +170,7 @@ def test_a_damaged_response_is_rejected_and_does_not_end_the_archive(write) -> N
     assert "found a response that cannot be read" in rejected[0].reason
 
 
-@pytest.mark.parametrize(("damaged", "told"), [
+@pytest.mark.parametrize(("damaged", "message"), [
     (warc(1, BODY, length=len(BODY) + 200), "found no record of a WARC after"),
     (warc(1, BODY, length=100), "found no record of a WARC after"),
     (warc(1, BODY, length=10**12), "found a record of more than 32 megabytes"),
@@ -179,9 +179,9 @@ def test_a_damaged_response_is_rejected_and_does_not_end_the_archive(write) -> N
     (b"plain text\n" * 99, "check that the file is a WARC"),
     (warc(1, b"\x1f\x8b" + BODY, head=PACKED + "gzip"), "cannot be read"),
     (warc(1, BODY).replace(b"WARC/1.0", b"WARC/1.0\r\nX: " + b"x" * 99999), "Maximum header")])
-def test_damaged_files_are_a_one_line_error(write, damaged: bytes, told: str) -> None:
+def test_damaged_files_are_a_one_line_error(write, damaged: bytes, message: str) -> None:
     name = write(warc(0, BODY) + damaged + warc(2, BODY), "bad.warc")
-    with pytest.raises(DataError, match=rf"bad\.warc.*{told}"):
+    with pytest.raises(DataError, match=rf"bad\.warc.*{message}"):
         list(warc_records([name]))
 
 
