@@ -111,8 +111,8 @@ def test_a_larger_model_reads_no_records(run: Run, arguments: list[Any], base: P
     assert (manifest["settings"]["grow"], manifest["settings"]["tokenizer"]) == ("2x128", None)
     too_small = run(*arguments, "--grow", "1x32", "--overwrite")
     assert (too_small.code, too_small.err) == (
-        1, "bmtools: --grow: found 1x32, but the base is 1x64; expected more layers or a greater "
-           "width, and less of neither\n")
+        1, "bmtools: --grow: found 1x32, but the base is 1x64; expected more layers or greater "
+           "width, and neither reduced\n")
 
 
 def test_a_tokenizer_of_another_family_is_one_line(run: Run, arguments: list[Any], corpus: Path,
@@ -125,5 +125,5 @@ def test_a_tokenizer_of_another_family_is_one_line(run: Run, arguments: list[Any
                             mask_token="<mask>").save_pretrained(tmp_path / "bpe")
     outcome = run(*arguments, "--tokenizer", tmp_path / "bpe", corpus)
     assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == ("bmtools: the base has a WordPiece vocabulary, the tokenizer a BPE one; "
-                           "expected two of a kind\n")
+    assert outcome.err == ("bmtools: the base has a WordPiece vocabulary and the tokenizer a BPE "
+                           "one; expected the same type\n")

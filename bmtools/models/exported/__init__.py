@@ -1,1 +1,1 @@
-"""Checkpoints written for other engines, and their use in place of checkpoints."""
+"""Models exported for other engines, and their use in place of checkpoints."""

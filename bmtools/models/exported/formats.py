@@ -1,4 +1,4 @@
-"""Directories of models that were exported to OpenVINO; importing this costs nothing."""
+"""Directories of models that were exported to OpenVINO; a light module without torch."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ FORMAT = "openvino"
 """Name of the format, of its extra and of its package."""
 MASKED_LM = "AutoModelForMaskedLM"
 Run = Callable[[Mapping[str, "np.ndarray"]], "np.ndarray"]
-"""A loaded model: from inputs by name, all int64, to logits, float32. Masked language models take
-`positions` in the flattened batch, too, (queries,), and give (queries, vocabulary); others give
-(batch, tokens, labels) or (batch, labels). As many threads as it has streams may call it."""
+"""A loaded model: turns int64 inputs by name into float32 logits. Masked language models also need
+`positions` in the flattened batch, (queries,), and return (queries, vocabulary). Other models
+return (batch, tokens, labels) or (batch, labels). It can be called by one thread per stream."""
 
 
 def require_engine(name: str, *packages: str) -> None:
-    """Refuse a model whose engine is not installed.
+    """Raise an error if the engine of a model is not installed.
 
     Raises:
-        BmtoolsError: names the first package that is missing, and the command that installs it.
+        BmtoolsError: a package is missing; the message names it and the command that installs it.
     """
     for package in (FORMAT, *packages):
         require_extra(package, name, FORMAT)
@@ -43,11 +43,11 @@ class Exported:
 
     Args:
         format: `FORMAT`.
-        precision: of its products: float32 or int8.
+        precision: precision of its products: float32 or int8.
         model_class: transformers' auto class of the checkpoint.
-        inputs: names of what the model takes, in order.
-        max_tokens: longest input, special tokens included.
-        source: directory of the checkpoint as it was named.
+        inputs: names of the model's inputs, in order.
+        max_tokens: maximum length of an input, with special tokens.
+        source: directory of the checkpoint, as given to the command.
     """
 
     format: str
@@ -59,10 +59,10 @@ class Exported:
 
 
 def read_exported(directory: Path) -> Exported | None:
-    """Read what was exported to a directory; None where it is no exported model.
+    """Read the description of an exported model; None for other directories.
 
     Raises:
-        CheckpointError: `bmtools.json` is damaged, or names an unknown format.
+        CheckpointError: `bmtools.json` is damaged or names an unknown format.
     """
     manifest = read_manifest(directory)
     if manifest.get("command") != COMMAND:

@@ -1,4 +1,4 @@
-"""Exported models, in place of torch's, run by OpenVINO, which is imported when one is loaded."""
+"""Exported models, run by OpenVINO, which is imported when a model is loaded."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ OPENVINO_FILE = "openvino_model.xml"
 
 
 class ExportedModel(nn.Module):
-    """An exported model with what callers use of transformers' models, on the CPU.
+    """An exported model on the CPU, with the interface of transformers' models that callers use.
 
-    A masked language model is a `fast_encoder.Encoder`, too, whose states are logits.
+    A masked language model is also a `fast_encoder.Encoder` whose states are logits.
 
     Args:
-        directory: of the exported model.
-        exported: what it holds.
+        directory: directory of the exported model.
+        exported: its description.
         config: attributes of transformers' configuration.
     """
 
@@ -41,7 +41,7 @@ class ExportedModel(nn.Module):
         self.eval()
 
     def load(self, threads: int, streams: int = 1) -> Run:
-        """Load it, to be called by as many threads as there are streams, on as many cores."""
+        """Load the model with streams for concurrent calls, on this number of cores."""
         self._run = load_openvino(self._directory, threads, streams)
         return self._run
 
@@ -63,7 +63,7 @@ class ExportedModel(nn.Module):
 
 def import_openvino() -> Any:
     """Import OpenVINO without its telemetry, which would report each conversion to Google Analytics
-    without asking; OpenVINO and NNCF do without a package that cannot be imported."""
+    without asking. OpenVINO and NNCF work without this package if it cannot be imported."""
     sys.modules["openvino_telemetry"] = None  # type: ignore[assignment]
     import openvino
 
@@ -71,9 +71,9 @@ def import_openvino() -> Any:
 
 
 def load_openvino(directory: Path, threads: int, streams: int) -> Run:
-    """Load the model for a CPU, in float32 where it is not int8.
+    """Load the model for a CPU, in float32 or int8.
 
-    Without the hint OpenVINO computes in bfloat16 wherever the CPU can, and says nothing of it.
+    Without the hint OpenVINO silently computes in bfloat16 on CPUs that support it.
     """
     openvino = import_openvino()
     with reading(directory / OPENVINO_FILE, "OpenVINO could not load it", "export the model again"):

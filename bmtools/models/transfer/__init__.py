@@ -1,1 +1,1 @@
-"""Initial weights taken from another model: embeddings of a new vocabulary, growth, decoders."""
+"""Initial weights from another model: embeddings for a new vocabulary, growth, decoders."""

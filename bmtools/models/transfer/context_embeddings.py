@@ -1,6 +1,7 @@
-"""Contextual embeddings of tokens that a model lacks: its states at their pieces, averaged.
+"""Contextual embeddings of tokens that are new to a model: means of its states at their pieces.
 
-Sentences with the tokens are sampled, and the base model's pieces of each token located in them.
+Sentences with the tokens are sampled, and the base model's pieces of each token are located in
+them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from bmtools.models.checkpoint import Checkpoint
 
 _SENTENCES_AT_ONCE = 2_000
-_SPECIAL_TOKENS = 2  # around a sentence
+_SPECIAL_TOKENS = 2  # at the start and end of a sentence
 _WORD_START_MARKS = ("", "\u0120", "\u2581")  # by type of tokenizer
 TokenSpan = tuple[int, int, int]
 """A token's id, and its start and end in code points."""
@@ -35,7 +36,7 @@ TokenSpan = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence of the corpus; targets are words sampled beforehand: word, start and end."""
+    """One sentence of the corpus; targets are words sampled before: word, start and end."""
 
     text: str
     targets: tuple[tuple[str, int, int], ...] = ()
@@ -43,13 +44,13 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Occurrences:
-    """Occurrences of new tokens in sentences as the base model tokenizes them.
+    """Occurrences of new tokens in sentences that the base model's tokenizer splits.
 
     Sentences are sorted by length, occurrences by sentence and position.
 
     Args:
         input_ids: old ids of each sentence, special tokens included.
-        sentences: (occurrences,) number of the sentence of each.
+        sentences: (occurrences,) number of the sentence.
         tokens: (occurrences,) new id.
         starts: (occurrences,) position of its first piece, special tokens counted.
         ends: (occurrences,) position after its last piece.
@@ -62,7 +63,7 @@ class Occurrences:
     ends: np.ndarray
 
     def select(self, chosen: np.ndarray) -> Occurrences:
-        """Keep some occurrences, and their sentences."""
+        """Return some of the occurrences, with their sentences."""
         needed = np.unique(self.sentences[chosen])
         return Occurrences([self.input_ids[number] for number in needed],
                            np.searchsorted(needed, self.sentences[chosen]), self.tokens[chosen],
@@ -71,10 +72,10 @@ class Occurrences:
 
 @dataclass
 class _Reservoirs:
-    """Uniform samples of the spans of each token, drawn in one pass.
+    """Uniform samples of each token's spans, made in one pass.
 
     Args:
-        size: of a token's sample.
+        size: maximum size of a token's sample.
         rng: the source of all randomness.
     """
 
@@ -84,7 +85,7 @@ class _Reservoirs:
     counts: dict[int, int] = field(default_factory=dict)
 
     def offer(self, text: str, span: TokenSpan) -> None:
-        """Keep a span, in place of another one once the sample is full, or pass it over."""
+        """Add a span to the sample or drop it; in a full sample, it replaces another one."""
         token, start, end = span
         sample = self.samples.setdefault(token, [])
         count = self.counts[token] = self.counts.get(token, 0) + 1
@@ -99,17 +100,18 @@ def sample_sentences(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, is_ne
                      rng: np.random.Generator) -> dict[str, list[TokenSpan]]:
     """Sample sentences that contain each new token, uniformly and in one pass.
 
-    Counts only occurrences that the base's pieces cover exactly: at others, a piece's state is
-    that of its neighbours too. Keeps only the sampled sentences in memory. A token that occurs
-    twice in a sentence counts once, at its first such occurrence. A token that is a target
-    anywhere gets its targets alone. Sentences that are too long for the base are left out.
+    Only occurrences that the base's pieces cover exactly are counted, because a larger piece's
+    state also describes the neighbouring text. Only the sampled sentences are kept in memory. A
+    token that occurs twice in a sentence counts once, at its first such occurrence. For a token
+    that is a target in any record, only its targets are used. Sentences that are too long for the
+    base are skipped.
 
     Args:
         base: the model that will read the sentences.
-        tokenizer: the new one.
+        tokenizer: the new tokenizer.
         is_new: (vocabulary,) bool.
-        sentences: the corpus; duplicates are as likely as they are frequent.
-        max_sentences: sentences for a token, at most.
+        sentences: the corpus; repeated sentences are sampled with their frequency.
+        max_sentences: maximum number of sentences for a token.
         rng: the source of all randomness.
 
     Returns:
@@ -145,7 +147,7 @@ def sample_sentences(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, is_ne
 
 def _encoded(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> list[Encoding]:
     backend = tokenizer.backend_tokenizer
-    shown = special_tokens_as_text(backend, texts)  # as long as the texts
+    shown = special_tokens_as_text(backend, texts)  # keeps the length of the texts
     return backend.encode_batch(list(shown), add_special_tokens=False)
 
 
@@ -158,14 +160,14 @@ def _new_spans(text: str, encoding: Encoding, is_new: np.ndarray) -> list[TokenS
 
 
 def _exact_spans(text: str, spans: Sequence[TokenSpan], pieces: Encoding) -> list[TokenSpan]:
-    """Keep the spans that begin where one of the base's pieces does, and end where one does."""
+    """Keep the spans whose start and end are also a start and an end of the base's pieces."""
     offsets = pieces.offsets if spans else []
     if not offsets:
         return []
     starts, ends = map(frozenset, zip(*offsets, strict=True))
 
     def begins(start: int) -> bool:
-        # Some tokenizers count the space before a word as part of it.
+        # Some tokenizers include the preceding space in a word.
         while start not in starts and start and text[start - 1].isspace():
             start -= 1
         return start in starts
@@ -175,7 +177,7 @@ def _exact_spans(text: str, spans: Sequence[TokenSpan], pieces: Encoding) -> lis
 
 def _target_spans(sentence: Sentence, encoding: Encoding, is_new: np.ndarray,
                   vocabulary: dict[str, int]) -> Iterator[TokenSpan]:
-    """Find the new tokens of targets: the one at the same offsets, else the one spelled alike."""
+    """Find the new tokens of targets by their offsets or, failing that, by their spelling."""
     if not sentence.targets:
         return
     by_offsets = {_strip(sentence.text, *offsets): token for token, offsets in
@@ -189,7 +191,7 @@ def _target_spans(sentence: Sentence, encoding: Encoding, is_new: np.ndarray,
 
 
 def _strip(text: str, start: int, end: int) -> tuple[int, int]:
-    """Exclude the space before a word, which some tokenizers count as part of it."""
+    """Exclude the space before a word, which some tokenizers include."""
     while start < end and text[start].isspace():
         start += 1
     return start, end
@@ -198,8 +200,8 @@ def _strip(text: str, start: int, end: int) -> tuple[int, int]:
 def locate_pieces(base: Checkpoint, spans: dict[str, list[TokenSpan]]) -> Occurrences:
     """Tokenize sentences with the base's tokenizer and find the pieces of new tokens.
 
-    Sentences that are too long for the base model are left out, and so are occurrences of which
-    its tokenizer keeps nothing.
+    Sentences that are too long for the base model are skipped, and occurrences that its tokenizer
+    removes completely.
     """
     tokenizer = base.tokenizer
     remaining, longest = iter(spans), max_tokens(base.model) - _SPECIAL_TOKENS
@@ -220,10 +222,10 @@ def locate_pieces(base: Checkpoint, spans: dict[str, list[TokenSpan]]) -> Occurr
 
 
 def pieces_alone(base: Checkpoint, pieces: Mapping[int, Sequence[int]]) -> Occurrences:
-    """Make a sequence of the pieces of each token and nothing else but special tokens.
+    """Make a sequence that contains only a token's pieces and special tokens, for each token.
 
     Args:
-        base: the model; tokens of more pieces than it has positions are left out.
+        base: the model; tokens with more pieces than it has positions are skipped.
         pieces: old ids by new token.
     """
     cls, sep = base.tokenizer.cls_token_id, base.tokenizer.sep_token_id
@@ -267,15 +269,15 @@ def contextual_embeddings(base: Checkpoint, occurrences: Occurrences, layers: st
                           batch_tokens: int) -> TokenEmbeddings:
     """Average the base model's states at a token's pieces, then over its sentences.
 
-    Each sentence is read once for all its tokens; sentences of similar length share a batch.
+    Each sentence is read once for all its tokens. Sentences of similar length share a batch.
 
     Source: Pavlova and Makhlouf 2023 (BIOptimus), section 3, equations 1 and 2.
 
     Args:
         base: a masked language model.
-        occurrences: of the tokens.
-        layers: whose states to average; the paper's is the last one.
-        batch_tokens: of a batch.
+        occurrences: occurrences of the tokens.
+        layers: layers whose states to average; the paper uses the last layer.
+        batch_tokens: maximum tokens in a batch.
     """
     tokens, rows = np.unique(occurrences.tokens, return_inverse=True)
     device = base.model.device
@@ -301,7 +303,7 @@ def contextual_embeddings(base: Checkpoint, occurrences: Occurrences, layers: st
 
 
 def _batches(sequences: Sequence[np.ndarray], most_tokens: int) -> Iterator[tuple[int, int]]:
-    """Group sorted sequences into padded batches of some number of tokens at most: first, end."""
+    """Group sorted sequences into padded batches with limited tokens; yield first and end."""
     first = 0
     for number, ids in enumerate(sequences):
         if number > first and len(ids) * (number + 1 - first) > most_tokens:
@@ -314,7 +316,7 @@ def _batches(sequences: Sequence[np.ndarray], most_tokens: int) -> Iterator[tupl
 def mean_states(model: PreTrainedModel, layers: str, input_ids: Tensor, mask: Tensor) -> Tensor:
     """Average the states of some layers, (sequences, tokens, hidden size) float32.
 
-    The last layer is taken as the head reads it, after a final layer norm if there is one.
+    The last layer's states are the input of the head, after the final layer norm, if any.
 
     Args:
         model: a masked language model that has these layers (`check_layers`).
@@ -334,15 +336,15 @@ def mean_states(model: PreTrainedModel, layers: str, input_ids: Tensor, mask: Te
 
 
 def check_layers(config: PretrainedConfig, layers: str, name: object = "the base") -> None:
-    """Refuse layers that a model does not have.
+    """Reject layers that a model does not have.
 
     Args:
-        config: of the model.
+        config: the model's configuration.
         layers: as in `TransferConfig`.
-        name: of the model in messages.
+        name: name of the model in messages.
 
     Raises:
-        BmtoolsError: see above.
+        BmtoolsError: the model does not have one of the layers.
     """
     last = config.num_hidden_layers
     for number in parse_layers(layers) or ():

@@ -1,4 +1,4 @@
-"""Encoders made of decoders: the same weights, with attention in both directions."""
+"""Encoders made from decoders: the same weights, with attention in both directions."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 def load_decoder(directory: Path) -> Checkpoint:
     """Load a Llama, Mistral or Qwen2 as EuroBERT, which has their layers without causal masks.
 
-    Weights keep their names and values. Biases that only EuroBERT has are 0: that of attention's
-    output beside Qwen2's for queries, keys and values. Special tokens that an encoder needs and the
-    tokenizer lacks are added, with a warning, and start as the mean of all tokens' embeddings.
+    Weights keep their names and values. Biases that only EuroBERT has are 0; for Qwen2 this is the
+    bias of attention's output. Special tokens of an encoder that are missing from the tokenizer are
+    added, with a warning. They start as the mean of all tokens' embeddings.
 
     Source: Boizard et al. 2025 (EuroBERT), section 2.1.
 
     Raises:
-        CheckpointError: weights or a tokenizer that cannot be used.
+        CheckpointError: the weights or the tokenizer cannot be used.
     """
     set_status(f"loading {directory}")
     tokenizer = load_tokenizer(directory)
     from transformers import EuroBertForMaskedLM
 
     silence_transformers()
-    with reading(directory, "no model could be loaded", "expected one with safetensors weights"):
+    with reading(directory, "no model could be loaded", "expected safetensors weights"):
         loaded: Any = EuroBertForMaskedLM.from_pretrained(
             directory, config=_encoder_config(directory), dtype=torch.float32, use_safetensors=True,
             local_files_only=True, trust_remote_code=False, output_loading_info=True)
@@ -48,18 +48,18 @@ def load_decoder(directory: Path) -> Checkpoint:
     require_finite(directory, model.state_dict())
     missing = sorted(name for name in report["missing_keys"] if not name.endswith(".bias"))
     if missing:
-        raise CheckpointError(f"{directory}: no fitting weights for {missing[0]}, expected a whole "
+        raise CheckpointError(f"{directory}: no fitting weights for {missing[0]}, need a complete "
                               "decoder with its head")
     known = len(tokenizer)
     complete, added = _add_special_tokens(tokenizer)
     if added:
         _add_rows(model, min(known, model.config.vocab_size), len(complete))
         warnings.warn(BmtoolsWarning(
-            f"{directory}: the tokenizer of this decoder lacks tokens of an encoder; added "
-            f"{', '.join(added)}, which start as the mean of all tokens"), stacklevel=2)
+            f"{directory}: the tokenizer of this decoder has no {', '.join(added)}; added these "
+            "tokens, which an encoder needs, as the mean of all tokens"), stacklevel=2)
     size = model.config.vocab_size
     set_vocabulary(model.config, complete)
-    model.config.vocab_size = size  # often more than the tokenizer has
+    model.config.vocab_size = size  # often larger than the tokenizer
     return Checkpoint(directory, model.eval(), complete, fingerprint(complete))
 
 
@@ -73,7 +73,7 @@ def _encoder_config(directory: Path) -> EuroBertConfig:
     if decoder.model_type == "qwen2":
         found["attention_bias"] = True
     if window := getattr(decoder, "sliding_window", None):
-        # Up to its length, attention in a window is attention to all.
+        # For texts up to the window's length, attention in a window is attention to all tokens.
         found["max_position_embeddings"] = min(window, found["max_position_embeddings"])
     return EuroBertConfig(**{name: value for name, value in found.items() if value is not None},
                           pad_token_id=None, bos_token_id=None, eos_token_id=None)
@@ -81,13 +81,13 @@ def _encoder_config(directory: Path) -> EuroBertConfig:
 
 def _add_special_tokens(
         tokenizer: PreTrainedTokenizerFast) -> tuple[PreTrainedTokenizerFast, list[str]]:
-    """Complete a decoder's special tokens, and put those of a sequence around each text.
+    """Complete a decoder's special tokens, and make the tokenizer add cls and sep to each text.
 
-    Tokens that open and close a text, where it has them, serve as cls and sep. Padding must be a
-    token of its own, because the embedding of padding is never trained.
+    Existing tokens for the start and end of a text are used as cls and sep. Padding must be a
+    separate token, because the embedding of padding is never trained.
 
     Returns:
-        the tokenizer, and names of the tokens that are new to it.
+        the tokenizer, and the names of the added tokens.
     """
     from transformers import PreTrainedTokenizerFast
 
@@ -115,7 +115,7 @@ def _add_special_tokens(
 
 @torch.no_grad()
 def _add_rows(model: PreTrainedModel, known: int, tokens: int) -> None:
-    """Give tokens from some number on the mean of those before, in the input and output table."""
+    """Set the embeddings of new tokens, at `known` and above, to the mean of the known tokens."""
     if tokens > model.config.vocab_size:
         model.resize_token_embeddings(tokens, mean_resizing=False)
     for table in (model.get_input_embeddings(), model.get_output_embeddings()):

@@ -24,24 +24,24 @@ _OVERSAMPLING = 10
 
 def focus_embeddings(tokenizer: PreTrainedTokenizerFast, overlap: VocabOverlap,
                      texts: Iterable[str], config: FocusConfig, seed: int) -> WeightedRows:
-    """Mix each new token of known ones, weighted by the similarity of their static vectors.
+    """Mix each new token from known tokens, weighted by the similarity of their static vectors.
 
-    Known tokens are in both vocabularies; special ones do not count. Weights are the
-    sparsemax of cosines. Departures from the paper: static vectors are factorized counts instead
-    of fastText's, which would have to be installed and are not reproducible; a token too rare for
-    a vector is the mean of its pieces instead of random.
+    Known tokens are in both vocabularies and are not special. Weights are the sparsemax of cosines.
+    There are two departures from the paper. Static vectors are factorized counts instead of
+    fastText vectors, which need another package and are not reproducible. A token that is too rare
+    for a vector is the mean of its pieces instead of random.
 
     Source: Dobler and de Melo 2023 (FOCUS), section 3.
 
     Args:
-        tokenizer: the new one.
-        overlap: of the vocabularies.
+        tokenizer: the new tokenizer.
+        overlap: overlap of the vocabularies.
         texts: the corpus.
-        config: of the static vectors.
-        seed: of the factorization.
+        config: settings of the static vectors.
+        seed: seed of the factorization.
 
     Returns:
-        mixtures of old rows, for the new tokens that have a static vector.
+        mixtures of old rows for the new tokens with a static vector.
     """
     counts = count_cooccurrences(tokenizer, texts, config.focus_window, config.focus_max_tokens)
     vectors = factorize_counts(counts, config.focus_dim, config.focus_min_count, seed)
@@ -65,7 +65,7 @@ def focus_embeddings(tokenizer: PreTrainedTokenizerFast, overlap: VocabOverlap,
 
 
 def sparsemax(scores: Tensor) -> Tensor:
-    """Project each row onto probabilities, most of which are 0.
+    """Project each row onto sparse probabilities.
 
     Source: Martins and Astudillo 2016, algorithm 1.
 
@@ -82,7 +82,7 @@ def sparsemax(scores: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class CooccurrenceCounts:
-    """Counts of tokens and of pairs of tokens near each other.
+    """Counts of tokens and of neighbouring pairs of tokens.
 
     Args:
         first, second: (pairs,) token ids, in the order of the text.
@@ -100,18 +100,19 @@ def count_cooccurrences(tokenizer: PreTrainedTokenizerFast, texts: Iterable[str]
                         max_tokens: int) -> CooccurrenceCounts:
     """Count pairs of tokens within a window, weighted by distance; neighbours count 1.
 
-    Weights are those that word2vec's random windows have on average (Levy et al. 2015, section
-    3.1). Keeps one count for each pair in memory.
+    A weight is the mean weight in word2vec's random windows (Levy et al. 2015, section 3.1). One
+    count for each pair is kept in memory.
 
     Args:
-        tokenizer: of the counted tokens.
+        tokenizer: tokenizer of the counted tokens.
         texts: the corpus.
         window: tokens on either side.
-        max_tokens: tokens to count; what follows is not read.
+        max_tokens: number of tokens to count; the rest is not read.
     """
     size, remaining = len(tokenizer), iter(texts)
     token_counts = np.zeros(size, dtype=np.int64)
-    # Sums by key come first; they take memory in proportion to the number of distinct pairs.
+    # The first entries are sums by key; their memory is proportional to the number of distinct
+    # pairs.
     keys, weights, pending = [np.zeros(0, dtype=np.int64)], [np.zeros(0)], 0
     while token_counts.sum() < max_tokens \
             and (chunk := list(islice(remaining, _SENTENCES_AT_ONCE))):
@@ -145,17 +146,17 @@ def factorize_counts(counts: CooccurrenceCounts, dim: int, min_count: int, seed:
     Singular vectors are weighted by the roots of the singular values; skip-gram with negative
     sampling factorizes nearly the same matrix.
 
-    Source: Levy and Goldberg 2014; Levy et al. 2015, section 3.3; the factorization is that of
+    Source: Levy and Goldberg 2014; Levy et al. 2015, section 3.3. Source of the factorization:
     Halko et al. 2011, algorithms 4.4 and 5.1.
 
     Args:
-        counts: of the corpus.
-        dim: dimensions of a vector, at most.
-        min_count: occurrences that a token must have.
-        seed: of the factorization's random start.
+        counts: counts of the corpus.
+        dim: maximum dimensions of a vector.
+        min_count: minimum occurrences of a token with a vector.
+        seed: seed of the factorization's random start.
 
     Returns:
-        (vocabulary, dim) of norm 1, or 0 for tokens that are too rare or co-occur with none.
+        (vocabulary, dim) of norm 1, or 0 for tokens that are too rare or never co-occur.
     """
     matrix = _positive_pmi(counts, min_count)
     generator = torch.Generator().manual_seed(seed)

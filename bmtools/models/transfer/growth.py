@@ -1,4 +1,4 @@
-"""Larger models made of smaller ones: more layers, tiled weights."""
+"""Larger models made from smaller ones: more layers, tiled weights."""
 
 from __future__ import annotations
 
@@ -19,47 +19,47 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
 
 _FAMILIES = ("bert", "camembert", "megatron-bert", "modernbert", "roberta", "xlm-roberta")
-# Matrices that are several, one below the other.
+# Fused matrices: several matrices, one below the other.
 _FUSED = {"attn.Wqkv": 3, "mlp.Wi": 2}
-# Modules whose outputs, or inputs, are heads.
+# Modules whose outputs are heads, and modules whose inputs are heads.
 _MAKE_HEADS = ("self.query", "self.key", "self.value", "attn.Wqkv")
 _READ_HEADS = ("attention.output.dense", "attn.Wo")
 # Modules whose outputs are added to the layer's input.
 _WRITE_SUMS = ("output.dense", "attn.Wo", "mlp.Wo")
-# The norm before the output table, which cannot be scaled where it is the input table, too.
+# The norm before the output matrix, which cannot be scaled if it is tied to the input embeddings.
 _BEFORE_TIED_TABLE = ("cls.predictions.transform.LayerNorm.", "lm_head.layer_norm.", "head.norm.")
-_GLOBAL_EVERY = 3  # in a ModernBERT too short to tell: transformers' default
-_LEAST_SHARE = 0.5  # a copy gets a quarter to three quarters of two
+_GLOBAL_EVERY = 3  # transformers' default, for a ModernBERT with few layers
+_LEAST_SHARE = 0.5  # each of two copies gets a quarter to three quarters
 
 
 @torch.no_grad()
 def grow(model: PreTrainedModel, size: str, seed: int = 0) -> PreTrainedModel:
-    """Make a model with more layers, wider ones, or both, that starts from the weights of a base.
+    """Make a model with more layers, wider layers or both from the weights of a base.
 
-    Wider: each axis has the smaller one in its middle, and goes on around it from its other end;
-    heads are tiled whole, fused matrices part by part. What reads a unit that is there several
-    times shares its weights out among the copies, at random: the sum, and so the output, stays what
-    it was, while the copies get different gradients and become different units. A width that is a
-    multiple of the base's gives exactly the base's outputs; any other counts some units twice in
-    the means and variances of layer norms.
+    Wider: each new axis contains the smaller axis in its middle and repeats it, wrapped around, on
+    both sides. Heads are tiled as units, fused matrices part by part. If a unit has several copies,
+    the weights that read it are divided among the copies at random. So the sum and the output do
+    not change, but the copies get different gradients and become different units. If the width is a
+    multiple of the base's width, the outputs equal the base's outputs. Otherwise layer norms count
+    some units twice in their means and variances.
 
-    Deeper: each layer is repeated next to itself, and its copies add nothing at first, because the
-    matrices that write what they compute are 0. So the output stays what it was; where norms follow
-    sums, in BERT and RoBERTa, nearly. ModernBERT's global layers come from global ones, local from
-    local.
+    Deeper: copies follow each layer. At first they do not change the states, because their output
+    matrices are 0. So the output does not change, or changes little in BERT and RoBERTa, whose
+    norms follow the sums. ModernBERT's global layers are copies of global layers, and its local
+    layers are copies of local layers.
 
-    Source: Warner et al. 2024 (ModernBERT), appendix A.3: center tiling, as Phi, and repeated
-    layers, as Rae et al. 2021 (Gopher). There units and layers are copied as they are. Shares are
-    Net2Net's (Chen et al. 2016, section 3.1), uneven instead of with noise; matrices of 0 those of
-    Wu et al. 2024 (LLaMA Pro), section 3.2.
+    Source: Warner et al. 2024 (ModernBERT), appendix A.3: center tiling, as in Phi, and repeated
+    layers, as in Rae et al. 2021 (Gopher). In that paper units and layers are copied unchanged. The
+    division among copies is from Net2Net (Chen et al. 2016, section 3.1), with uneven shares
+    instead of noise. Matrices of 0 are from Wu et al. 2024 (LLaMA Pro), section 3.2.
 
     Args:
         model: BERT, RoBERTa, XLM-R, CamemBERT, Megatron-BERT or ModernBERT.
         size: LAYERSxWIDTH or a named architecture of the same family.
-        seed: of the shares.
+        seed: seed of the shares.
 
     Raises:
-        BmtoolsError: another family, or a size that the base does not fit into.
+        BmtoolsError: the model is of another family, or the base does not fit into the size.
     """
     config = grown_config(model.config, size)
     with torch.random.fork_rng():
@@ -114,13 +114,13 @@ def grown_config(config: PretrainedConfig, size: str) -> PretrainedConfig:
     own = f"{config.num_hidden_layers}x{config.hidden_size}"
     if width < config.hidden_size or layers < config.num_hidden_layers \
             or (width, layers) == (config.hidden_size, config.num_hidden_layers):
-        raise BmtoolsError(f"{found}, but the base is {own}; expected more layers or a greater "
-                           "width, and less of neither")
+        raise BmtoolsError(f"{found}, but the base is {own}; expected more layers or greater "
+                           "width, and neither reduced")
     head_size = config.hidden_size // config.num_attention_heads
     heads = target.num_attention_heads or width // head_size
     if heads * head_size != width:
         raise BmtoolsError(f"{found}, but the base has heads of {head_size}; expected a width that "
-                           "is a multiple of that")
+                           "is a multiple of it")
     intermediate = target.intermediate_size \
         or config.intermediate_size * width // config.hidden_size
     grown = copy.deepcopy(config)
@@ -134,7 +134,7 @@ def grown_config(config: PretrainedConfig, size: str) -> PretrainedConfig:
 
 
 def _global_every(config: PretrainedConfig) -> int:
-    """Count the layers from one global layer to the next; 1 where all are."""
+    """Count the layers from one global layer to the next; 1 if all layers are global."""
     types = getattr(config, "layer_types", None)
     if not types:
         return 1
@@ -142,10 +142,10 @@ def _global_every(config: PretrainedConfig) -> int:
 
 
 def _places(count: int, new_count: int, every: int) -> dict[int, int]:
-    """Spread layers over a deeper model, in order, by number there.
+    """Spread layers over a deeper model; return each new number with the old one.
 
-    Between them there is room for copies, in groups of `every`, so that local and global layers of
-    ModernBERT remain what they are.
+    The layers keep their order. Copies fill the gaps between groups of `every` layers, so that
+    ModernBERT's local and global layers keep their kind.
     """
     groups, rooms = -(-count // every), (new_count - count) // every
     return {layer + layer // every * (rooms + 1) // groups * every: layer for layer in range(count)}
@@ -156,13 +156,13 @@ def _grown_weight(name: str, head_size: int, rng: torch.Generator, is_table: boo
     """Tile a weight to the shape of a larger one.
 
     Args:
-        name: of the larger weight.
-        head_size: of attention.
-        rng: of shares.
-        is_table: it is looked up, not multiplied: its rows are outputs.
-        is_shared: no later matrix can share out the copies of this vector's units.
-        source: of the smaller model.
-        target: of the larger one.
+        name: name of the larger weight.
+        head_size: size of an attention head.
+        rng: source of random shares.
+        is_table: the weight is looked up, not multiplied, so its rows are outputs.
+        is_shared: no later matrix can divide weights among the copies of this vector's units.
+        source: weight of the smaller model.
+        target: weight of the larger model.
     """
     module, wide = name.rpartition(".")[0], source
     if len(source) != len(target):
@@ -182,14 +182,14 @@ def _grown_weight(name: str, head_size: int, rng: torch.Generator, is_table: boo
 
 
 def _tile(size: int, new_size: int, unit: int = 1) -> Tensor:
-    """Number the old places of new ones: the old axis in the middle, wrapped around, in units."""
+    """Return the old position of each new one: the old axis in the middle, wrapped, in units."""
     count, new_count = size // unit, new_size // unit
     units = (torch.arange(new_count) - (new_count - count) // 2) % count
     return (units[:, None] * unit + torch.arange(unit)).flatten()
 
 
 def _shares(units: Tensor, rows: int, rng: torch.Generator) -> Tensor:
-    """Share each old unit's weight out among its copies, (rows, new units)."""
+    """Divide each old unit's weight among its copies, (rows, new units)."""
     parts = torch.rand(rows, len(units), generator=rng) + _LEAST_SHARE
     totals = torch.zeros(rows, int(units.max()) + 1).index_add_(1, units, parts)
     return parts / totals[:, units]

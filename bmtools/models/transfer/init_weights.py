@@ -59,9 +59,9 @@ class Transfer:
     """A model with its new vocabulary.
 
     Args:
-        model: complete.
-        overlap: of the old and the new vocabulary.
-        report: number of tokens by the source of their embedding, and mean norms of embeddings.
+        model: the complete model.
+        overlap: overlap of the old and the new vocabulary.
+        report: numbers of tokens by the source of their embedding, and mean norms of embeddings.
     """
 
     model: PreTrainedModel
@@ -88,33 +88,33 @@ def init_weights(base: str | Path, tokenizer: str | Path | None = None,
                  **settings: Any) -> Transfer:
     """Give a checkpoint a new vocabulary, a larger size or both.
 
-    Embeddings of new tokens are initialized; a decoder becomes an encoder (`load_decoder`).
+    Embeddings of new tokens are initialized. A decoder becomes an encoder (`load_decoder`).
 
     Args:
         base: checkpoint whose weights are kept.
-        tokenizer: directory of the new vocabulary; None keeps the base's.
-        records: the corpus (files, records or dictionaries), read by methods contextual and focus
-            only. Records with the key "targets", as find-contexts writes them, are
-            sentences with the words to use. Of a `RecordReader`, hashes of the files are recorded.
-        output: checkpoint directory to write; None writes nothing.
-        lang: language of records without one; sentences are split by it.
+        tokenizer: directory of the new vocabulary; None keeps the base's vocabulary.
+        records: the corpus (files, records or dictionaries), read only by methods contextual and
+            focus. Records with the key "targets", the output of find-contexts, are sentences with
+            the words to use. For a `RecordReader`, hashes of its files are recorded.
+        output: checkpoint directory to write; None for no output.
+        lang: language of records without one, for splitting sentences.
         overwrite: replace the content of the output directory.
-        step: the command, if one runs.
+        step: the running command, if any.
         reject: receives records with unusable targets; by default the first one raises.
         progress: passes records on, to show progress.
-        settings: of `TransferConfig` or `FocusConfig`, by name, such as
-            `method="focus", focus_window=3`.
+        settings: settings of `TransferConfig` or `FocusConfig`, by name, such as `method="focus",
+            focus_window=3`.
 
     Returns:
-        the model, and `report`: `parameters`, and of a new vocabulary `tokens` in all, tokens by
-        the source of their embedding (`copied`, `folded`, `contextual`, `focus`,
-        `averaged`, `random`), `sentences` read, and mean norms of old embeddings and of those of
-        new tokens (`old_norm`, `new_norm`).
+        the model, and `report`. It contains `parameters` and, for a new vocabulary, the total
+        `tokens`, tokens by the source of their embedding (`copied`, `folded`, `contextual`,
+        `focus`, `averaged`, `random`), `sentences` read, and mean norms of old and new embeddings
+        (`old_norm`, `new_norm`).
 
     Raises:
-        BmtoolsError: a checkpoint, tokenizer, layer or record that cannot be used, no sentences,
-            or an output directory that is not empty.
-        ValueError: an unknown setting, or a value of another type or out of range.
+        BmtoolsError: a checkpoint, tokenizer, layer or record cannot be used, there are no
+            sentences, or the output directory is not empty. ValueError: a setting is unknown, or a
+            value is of the wrong type or out of range.
     """
     config, focus = split_settings(settings, TransferConfig, FocusConfig)
     if output is not None:
@@ -123,7 +123,7 @@ def init_weights(base: str | Path, tokenizer: str | Path | None = None,
     check_base(Path(base))
     checkpoint = (load_decoder if is_decoder(Path(base)) else load_checkpoint)(Path(base))
     if config.grow:
-        grown_config(checkpoint.model.config, config.grow)  # refuses before anything is read
+        grown_config(checkpoint.model.config, config.grow)  # raises before anything is read
     model, new, report = checkpoint.model, checkpoint.tokenizer, JsonObject()
     overlap = VocabOverlap({}, {}, {})
     if tokenizer is not None:
@@ -157,10 +157,10 @@ def init_weights(base: str | Path, tokenizer: str | Path | None = None,
 
 def split_sentences(records: Iterable[Record], lang: str = "en",
                     reject: Reject = refuse) -> Iterator[Sentence]:
-    """Split records into sentences; those with targets are sentences already.
+    """Split records into sentences; a record with targets is one sentence.
 
     Args:
-        records: with text.
+        records: records with text.
         lang: language of records without one.
         reject: receives records with unusable targets.
 
@@ -189,24 +189,24 @@ def split_sentences(records: Iterable[Record], lang: str = "en",
             is_empty = False
             yield Sentence(text[start:end], words)
     if is_empty:
-        raise DataError("no sentences in the input; expected records with some text, or "
-                        f"{setting('method')} average, which reads none")
+        raise DataError("no sentences in the input; give records with text, or set "
+                        f"{setting('method')} average, which does not read any")
 
 
 def transfer(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, config: TransferConfig,
              sentences: Iterable[Sentence] = (), focus: FocusConfig | None = None) -> Transfer:
     """Move a model to a new vocabulary.
 
-    Tokens of both vocabularies keep their embedding and bias, special tokens by their role; a
-    token known in other spellings (see `find_overlap`) gets the mean of those. A new token gets a
-    random embedding, the mean of its pieces' embeddings or states (section 4, "BM averaged"), the
-    mean of the model's states for those pieces in sampled sentences (section 3), or a mixture of
-    known tokens (`focus`). A token without
-    sentences in which the base's pieces cover it and nothing else falls back to the mean of its
-    pieces; of those, the paper knows only tokens that the corpus lacks.
+    Tokens of both vocabularies keep their embedding and bias; special tokens are matched by role. A
+    token known in other spellings (see `find_overlap`) gets their mean. A new token gets a random
+    embedding, the mean of its pieces' embeddings or states (section 4, "BM averaged"), the mean of
+    the model's states for those pieces in sampled sentences (section 3), or a mixture of known
+    tokens (`focus`). If there are no sentences in which the base's pieces cover exactly the token,
+    it gets the mean of its pieces. The paper mentions this only for tokens that do not occur in the
+    corpus.
 
-    Untied output weights, and biases, are mixed like embeddings in a mixture, are 0 beside random
-    embeddings, and otherwise the mean of the pieces': the paper does not say.
+    Untied output weights and biases are mixed like the embeddings in a mixture, 0 if embeddings are
+    random, and otherwise the mean of the pieces' values. The paper does not specify this.
 
     Source: Pavlova and Makhlouf 2023 (BIOptimus), sections 3 and 4.
 
@@ -214,12 +214,12 @@ def transfer(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, config: Trans
         base: the model and its old vocabulary.
         tokenizer: the new vocabulary.
         config: the method and its sample.
-        sentences: the corpus; read by methods in `READING_METHODS` only.
-        focus: of static vectors.
+        sentences: the corpus; read only by methods in `READING_METHODS`.
+        focus: settings of static vectors.
 
     Raises:
-        CheckpointError: vocabularies of two types, such as WordPiece and BPE.
-        BmtoolsError: a layer that the base lacks.
+        CheckpointError: the vocabularies have different types, such as WordPiece and BPE.
+            BmtoolsError: the base does not have one of the layers.
     """
     overlap = find_overlap(base.tokenizer, tokenizer)
     check_layers(base.model.config, config.layers)
@@ -270,14 +270,14 @@ def _mean_norm(rows: Tensor) -> float:
 
 def _rebuild(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, seed: int,
              overlap: VocabOverlap, sums: list[WeightedRows], is_random: bool) -> PreTrainedModel:
-    """Build the architecture around a new vocabulary, and fill it by a plan of weights.
+    """Build the architecture for a new vocabulary, and fill it by a plan of weights.
 
     Args:
         model: the base.
         tokenizer: the new vocabulary.
-        seed: of random embeddings.
-        overlap: of the vocabularies.
-        sums: of old rows, for new tokens; later ones replace earlier ones.
+        seed: seed of random embeddings.
+        overlap: overlap of the vocabularies.
+        sums: sums of old rows for new tokens; later sums replace earlier ones.
         is_random: embeddings of new tokens stay random, and their biases are 0.
     """
     config = copy.deepcopy(model.config)

@@ -11,22 +11,22 @@ from bmtools.errors import BmtoolsError, setting
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-# Their layers share weights, or other weights and settings count on the number of layers.
+# In these families layers share weights, or weights and settings depend on the number of layers.
 _BOUND_FAMILIES = ("albert", "esm", "longformer")
 _EXPECTED = "expected even, a number of layers, or rising numbers from 0 such as 0,2,4"
 
 
 def taken_layers(layers: str, depth: int) -> list[int]:
-    """Number the layers to take, from 0.
+    """Return the numbers of the layers to take, from 0.
 
     Args:
-        layers: even (every second one from the first), how many (at equal distances, the first
-            and the last among them: DistilBERT's 0, 2, 4, 7, 9 and 11 for 6 of 12), or their
+        layers: even (every second layer from the first), a count (equal distances, with the first
+            and the last layer: DistilBERT's 0, 2, 4, 7, 9 and 11 for 6 of 12), or the layers'
             numbers.
-        depth: layers that there are.
+        depth: number of layers of the model.
 
     Raises:
-        BmtoolsError: more layers than there are, or none.
+        BmtoolsError: the value names no layers or layers that do not exist.
     """
     found = f"{setting('take_layers')}: found {layers}"
     if layers == "even":
@@ -37,7 +37,7 @@ def taken_layers(layers: str, depth: int) -> list[int]:
     if "," not in layers:
         count = numbers[0]
         if not 1 <= count <= depth:
-            raise BmtoolsError(f"{found}, expected 1 to {depth}, the layers that there are")
+            raise BmtoolsError(f"{found}, expected 1 to {depth}, the number of layers")
         return [round(number * (depth - 1) / max(count - 1, 1)) for number in range(count)]
     if numbers != sorted(set(numbers)):
         raise BmtoolsError(f"{found}, {_EXPECTED}")
@@ -47,17 +47,17 @@ def taken_layers(layers: str, depth: int) -> list[int]:
 
 
 def take_layers(model: PreTrainedModel, layers: str) -> PreTrainedModel:
-    """Make a model of some layers of another, with its embeddings and its head.
+    """Make a model from some layers of another, with its embeddings and its head.
 
     Source: Sanh et al. 2020 (DistilBERT), section 2: one layer out of two.
 
     Args:
-        model: an encoder, left as it is.
+        model: an encoder; not changed.
         layers: see `taken_layers`.
 
     Raises:
-        BmtoolsError: as there, ModernBERT's first layer is left out, or a family whose layers
-            cannot be taken.
+        BmtoolsError: as in `taken_layers`, or ModernBERT's first layer is left out, or layers of
+            this family cannot be taken.
     """
     from bmtools.models.architectures import build_model
     from bmtools.models.transfer.plan import copied, fill, layer_number, layer_sources
@@ -73,12 +73,12 @@ def take_layers(model: PreTrainedModel, layers: str) -> PreTrainedModel:
         config.layer_types = [types[number] for number in numbers]
     smaller, sources = build_model(config), model.state_dict()
     names = layer_sources(smaller.state_dict(), numbers)
-    # The first layer of ModernBERT alone has no norm before its attention.
+    # Only the first layer of ModernBERT has no norm before its attention.
     left_out = {name for name in sources.keys() - {*names.values()}
                 if layer_number(name) in numbers}
     if left_out:
-        raise BmtoolsError(f"{setting('take_layers')}: found layers from {numbers[0]} on, but a "
-                           f"first layer has no place for {min(left_out)}; expected layer 0 among "
-                           "them")
+        raise BmtoolsError(f"{setting('take_layers')}: found {layers}, but a first layer "
+                           f"does not have {min(left_out)}, which layer {numbers[0]} has; add "
+                           "layer 0")
     fill(smaller.state_dict(), {name: (source, copied) for name, source in names.items()}, sources)
     return smaller.eval()

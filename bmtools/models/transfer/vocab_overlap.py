@@ -1,4 +1,4 @@
-"""Overlap of two vocabularies: tokens that the old one has, spells or splits, and their rows."""
+"""Overlap of two vocabularies: old tokens that equal, spell or compose new ones."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _BYTES = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
 
 @dataclass(frozen=True)
 class VocabOverlap:
-    """Sources of the tokens of a new vocabulary in an old one.
+    """Sources of a new vocabulary's tokens in an old vocabulary.
 
     Args:
-        shared: old id of each new token that the old vocabulary has too.
+        shared: old id of each new token that is also in the old vocabulary.
         folded: old ids of each new token that the old vocabulary has in another case, or with or
             without accents, if one of the two tokenizers does not distinguish them.
         pieces: old ids that each other new token splits into.
@@ -43,16 +43,16 @@ class VocabOverlap:
 
 
 def find_overlap(old: PreTrainedTokenizerFast, new: PreTrainedTokenizerFast) -> VocabOverlap:
-    """Find each new token in the old vocabulary: as it is, in another spelling, or in pieces.
+    """Find each new token in the old vocabulary: unchanged, in another spelling, or in pieces.
 
-    Special tokens are matched by role, all others by their surface first. Failing that, an old
-    tokenizer that folds case or accents spells the new token in its own way. If the new tokenizer
-    folds them instead, all old tokens that it would spell alike represent the new one with equal
-    weights: a vocabulary does not tell which of them is more frequent. Tokens inside words never
-    match those at the start of words.
+    Special tokens are matched by role, all other tokens by their exact form. If this fails and the
+    old tokenizer folds case or accents, the folded form is looked up. If instead the new tokenizer
+    folds them, all old tokens with the same folded form represent the new token with equal weights,
+    because a vocabulary does not contain frequencies. Tokens inside words never match tokens at the
+    start of words.
 
     Raises:
-        CheckpointError: vocabularies of two types, ids with gaps, or a special token that is
+        CheckpointError: the vocabularies have different types, ids have gaps, or a special token is
             missing.
     """
     model_type = _check_vocabularies(old, new)
@@ -77,19 +77,19 @@ def find_overlap(old: PreTrainedTokenizerFast, new: PreTrainedTokenizerFast) -> 
         elif token in alike:
             overlap.folded[number] = alike[token]
         else:
-            # The padding token serves where there is no unknown token.
+            # If there is no unknown token, use the padding token.
             unknown = old.pad_token_id if old.unk_token_id is None else old.unk_token_id
             overlap.pieces[number] = splitter.split(spelled) or [int(unknown)]
     return overlap
 
 
 class WeightedRows(NamedTuple):
-    """Weighted sums, in the form of `embedding_bag`.
+    """Weighted sums, in the input format of `embedding_bag`.
 
     Args:
         tokens: (rows,) int64, ids of the new rows.
-        sources: (terms,) int64, ids of old rows, those of a new row next to each other.
-        offsets: (rows,) int64, the first term of each.
+        sources: (terms,) int64, ids of old rows, grouped by new row.
+        offsets: (rows,) int64, the first term of each row.
         weights: (terms,) float32.
     """
 
@@ -110,13 +110,13 @@ class WeightedRows(NamedTuple):
     @classmethod
     def of(cls, tokens: np.ndarray, sources: np.ndarray, sizes: np.ndarray,
            weights: np.ndarray) -> WeightedRows:
-        """Take the number of terms of each row, (rows,), in place of offsets."""
+        """Make sums from the number of terms of each row, (rows,), instead of offsets."""
         return cls(torch.from_numpy(tokens), torch.from_numpy(sources),
                    torch.from_numpy(np.cumsum(sizes) - sizes),
                    torch.from_numpy(weights.astype(np.float32)))
 
     def sum_rows(self, table: Tensor) -> Tensor:
-        """Sum rows of a table of (old rows, hidden size), or numbers of (old rows,)."""
+        """Sum rows of a matrix, (old rows, hidden size), or elements of a vector, (old rows,)."""
         if not len(self.tokens):
             return table[:0]
         flat = table if table.ndim == 2 else table[:, None]
@@ -126,17 +126,17 @@ class WeightedRows(NamedTuple):
 
 
 def _check_vocabularies(old: PreTrainedTokenizerFast, new: PreTrainedTokenizerFast) -> str:
-    """Check that one type of tokenizer made both, and that the new one is complete."""
+    """Check that both have one type and the new one is complete; return the type."""
     old_type, new_type = (model_name(one.backend_tokenizer) for one in (old, new))
     if old_type != new_type:
-        raise CheckpointError(f"the base has a {old_type} vocabulary, the tokenizer a {new_type} "
-                              "one; expected two of a kind")
+        raise CheckpointError(f"the base has a {old_type} vocabulary and the tokenizer a "
+                              f"{new_type} one; expected the same type")
     if old_type not in _KINDS:
         raise CheckpointError(f"the base has a {old_type} vocabulary, expected "
                               f"{' or '.join(_KINDS)}")
     for role in _REQUIRED_ROLES:
         if getattr(new, f"{role}_token_id") is None:
-            raise CheckpointError(f"the new tokenizer has no {role} token, expected that of a "
+            raise CheckpointError(f"the new tokenizer has no {role} token; use the tokenizer of a "
                                   "masked language model")
     highest = max(new.get_vocab().values())
     if highest >= len(new):
@@ -147,7 +147,7 @@ def _check_vocabularies(old: PreTrainedTokenizerFast, new: PreTrainedTokenizerFa
 
 def _spelled_alike(new: PreTrainedTokenizerFast, known: Mapping[str, int], splitter: _Splitter,
                    special_ids: set[int]) -> dict[str, list[int]]:
-    """Group old tokens by the new tokenizer's spelling, where it differs from theirs."""
+    """Group old tokens by the new tokenizer's spelling, if it differs from their own."""
     normalizer = new.backend_tokenizer.normalizer
     if normalizer is None:
         return {}
@@ -161,10 +161,10 @@ def _spelled_alike(new: PreTrainedTokenizerFast, known: Mapping[str, int], split
 
 
 class _Splitter:
-    """Split of a token as the old vocabulary would, as part of a word if it is one.
+    """Splitter of tokens into pieces of the old vocabulary, with their position in the word.
 
-    WordPiece marks tokens inside words, SentencePiece those at the start of words. Tokens of
-    byte-level BPE are spelled in letters that represent bytes, the space before a word among them.
+    WordPiece marks tokens inside words. SentencePiece marks tokens at the start of words. Tokens of
+    byte-level BPE consist of letters that represent bytes, including the space before a word.
 
     Args:
         old: the old tokenizer.
@@ -176,7 +176,7 @@ class _Splitter:
         self._in_words, self._in_bytes = kind == "WordPiece", kind == "byte-level BPE"
 
     def normalize(self, token: str, normalizer: Normalizer | None) -> str:
-        """Spell a token the way a normalizer would; marks, and parts of characters, stay."""
+        """Normalize a token; marks and incomplete characters stay unchanged."""
         mark, text = self._parts(token)
         if normalizer is None or not text or (self._in_bytes and _REPLACEMENT_CHARACTER in text):
             return token
@@ -185,7 +185,7 @@ class _Splitter:
             if self._in_bytes else mark + spelled.strip()
 
     def _parts(self, token: str) -> tuple[str, str]:
-        """Separate a token's mark, or the space before it, from its text."""
+        """Separate a token's mark, or its leading space, from its text."""
         if self._in_words:
             is_inside = token.startswith(_CONTINUATION) and token != _CONTINUATION
             return (_CONTINUATION, token[len(_CONTINUATION):]) if is_inside else ("", token)
@@ -194,14 +194,14 @@ class _Splitter:
         return whole[:len(whole) - len(text)], text
 
     def split(self, token: str) -> list[int]:
-        """Give old ids; none if a part is unknown."""
+        """Return old ids; empty if a part is unknown."""
         if not self._in_words:
             return [piece.id for piece in self._model.tokenize(token)]
         mark, text = self._parts(token)
         ids: list[int] = []
         for number, word in enumerate(text.split()):
             start = 0
-            while start < len(word):  # the longest known piece first
+            while start < len(word):  # find the longest known piece first
                 prefix = _CONTINUATION if start or (mark and not number) else ""
                 end = next((end for end in range(len(word), start, -1)
                             if prefix + word[start:end] in self._known), None)

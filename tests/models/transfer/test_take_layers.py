@@ -25,8 +25,8 @@ def test_layers_are_numbered_from_0(layers: str, depth: int, expected: list[int]
 
 
 @pytest.mark.parametrize(("layers", "message"), [
-    ("13", "found 13, expected 1 to 12, the layers that there are"),
-    ("0", "found 0, expected 1 to 12, the layers that there are"),
+    ("13", "found 13, expected 1 to 12, the number of layers"),
+    ("0", "found 0, expected 1 to 12, the number of layers"),
     ("0,12", "found 0,12, but the 12 layers have the numbers 0 to 11"),
     ("2,2", "found 2,2, expected even, a number of layers, or rising numbers from 0 such as 0,2,4"),
     ("odd", "found odd, expected even, a number of layers, or rising numbers from 0 such as 0,2,4"),
@@ -57,9 +57,9 @@ def test_a_student_is_its_teacher_with_layers_left_out(random_model: Any) -> Non
 
 def test_modernberts_first_layer_has_to_come() -> None:
     model = AutoModelForMaskedLM.from_config(tiny_config("ModernBERT"))
-    with pytest.raises(BmtoolsError, match=r"^take_layers: found layers from 1 on, but a first "
-                                           r"layer has no place for model\.layers\.1\.attn_norm"
-                                           r"\.weight; expected layer 0 among them$"):
+    with pytest.raises(BmtoolsError, match=r"^take_layers: found 1,2, but a first layer does not "
+                                           r"have model\.layers\.1\.attn_norm\.weight, which "
+                                           r"layer 1 has; add layer 0$"):
         take_layers(model, "1,2")
 
 
