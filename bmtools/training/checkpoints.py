@@ -62,17 +62,17 @@ def find_resume_point(plan: TrainingPlan, identity: Mapping[str, object],
                       ) -> tuple[Progress, Path | None]:
     """Find the newest state to resume from, or clear the directories for a new run.
 
-    One of several processes calls it, and tells the others.
+    Only one of several processes calls this and passes the result to the others.
 
     Args:
         plan: settings of the run.
-        identity: settings and inputs that must not change.
+        identity: settings and inputs that must stay the same.
 
     Returns:
-        progress of the run so far, and the state to resume from; None for a new run.
+        progress of the run, and the state to resume from; None for a new run.
 
     Raises:
-        CheckpointError: the state is of another run, or damaged.
+        CheckpointError: the state belongs to another run or is damaged.
     """
     state = newest_state(plan.output) if plan.resume else None
     if state:
@@ -83,17 +83,17 @@ def find_resume_point(plan: TrainingPlan, identity: Mapping[str, object],
 
 
 def read_progress(state: Path, identity: Mapping[str, object]) -> Progress:
-    """Read the progress of a run, and make sure that it is the same run.
+    """Read the progress of a run, and check that it is the same run.
 
     Raises:
         CheckpointError: a setting, the data or the vocabulary differs, or another version of
             bmtools wrote the state.
     """
     content = read_object(state / STATE)
-    way_out = f"resume with that one, or start again with {setting('overwrite')}"
+    way_out = f"resume with that version, or start again with {setting('overwrite')}"
     if content.get("stream") != STREAM:
-        raise CheckpointError(f"{state}: written by a version of bmtools that draws and packs "
-                              f"documents in another order; {way_out}")
+        raise CheckpointError(f"{state}: written by a version of bmtools that orders and packs "
+                              f"documents differently; {way_out}")
     with reading(state, "written by another version of bmtools", way_out):
         progress = msgspec.convert(content, Progress)
     require_same_run(state.parent, progress.identity, identity)
@@ -102,10 +102,10 @@ def read_progress(state: Path, identity: Mapping[str, object]) -> Progress:
 
 def require_same_run(run: Path, before: Mapping[str, object],
                      identity: Mapping[str, object]) -> None:
-    """Make sure that settings and inputs are those of an unfinished run.
+    """Check that settings and inputs are the same as in an unfinished run.
 
     Raises:
-        CheckpointError: names the run's directory, and the first that differs.
+        CheckpointError: a value differs; the message names the run's directory and the value.
     """
     current = json.loads(json.dumps(identity))
     for name in sorted({*current, *before}):
@@ -118,17 +118,17 @@ def require_same_run(run: Path, before: Mapping[str, object],
 
 @dataclass(frozen=True)
 class Checkpointer:
-    """Writer of a run's states and checkpoints; every process calls, the main one writes.
+    """Writer of a run's states and checkpoints; every process calls it, the main one writes.
 
     Args:
         plan: settings of the run.
         initial: tokenizer and vocabulary of the model.
-        datasets: of the run; their hashes go into manifests.
-        trainer: with the weights and the optimizer.
-        progress: of the run.
-        schedule: of the run.
-        writers: processes on the main one's machine.
-        group: all processes, as `copy_state` needs it.
+        datasets: datasets of the run; their hashes are written into manifests.
+        trainer: trainer with the weights and the optimizer.
+        progress: progress of the run.
+        schedule: schedule of the run.
+        writers: number of processes on the main process's machine.
+        group: all processes; see `copy_state`.
     """
 
     plan: TrainingPlan
@@ -142,12 +142,13 @@ class Checkpointer:
     _pending: list[Future[None]] = field(default_factory=list)
 
     def save(self, positions: Mapping[str, StreamPosition]) -> None:
-        """Copy a state, and begin to write it while training continues.
+        """Copy a state, and write it while training continues.
 
         On a CPU with a memory limit there is no copy, and training waits.
 
         Args:
-            positions: where the run goes on in the text and that to replay, by corpus.
+            positions: positions at which the run continues in the text and the text to replay, by
+                corpus.
 
         Raises:
             DivergedError: a weight is not finite; earlier states stay.
@@ -181,11 +182,11 @@ class Checkpointer:
             self._pending.pop().result()
 
     def has_failed(self) -> bool:
-        """Return whether it is known by now that `settle` will raise an error."""
+        """Return whether it is already known that `settle` will raise an error."""
         return any(state.done() and state.exception() for state in self._pending)
 
     def keep(self, name: str) -> None:
-        """Write a checkpoint that stays, beside the output."""
+        """Write a checkpoint that is kept next to the output."""
         self._write(kept_directory(self.plan.output) / name, overwrite=True)
 
     def score(self) -> list[JsonObject]:
@@ -193,7 +194,7 @@ class Checkpointer:
 
         Returns:
             the lines of metrics: step, phase, tokens, scores and seconds. The other processes wait
-            for the main process, and get none.
+            for the main process and get an empty list.
         """
         self.settle()
         accelerator, lines = self.trainer.accelerator, list[JsonObject]()
@@ -225,12 +226,12 @@ class Checkpointer:
         return written
 
     def way_back(self) -> str:
-        """Return a hint where to resume after the run went wrong."""
+        """Return a hint that names the state to resume from after a failure."""
         with suppress(Exception):
             self.settle()
         state = newest_state(self.plan.output)
         return f"the last good state is {state}" if state else \
-            f"no state was saved yet; {setting('save_steps')} sets how often one is"
+            f"no state was saved yet; save states more often with {setting('save_steps')}"
 
     def _write(self, target: Path, overwrite: bool) -> JsonObject:
         self.settle()
@@ -255,7 +256,7 @@ class Checkpointer:
         self.progress.energy = self.plan.step.energy()
 
     def _next_sentence(self) -> dict[str, Tensor]:
-        """Gather the head of next-sentence prediction; empty before anything trained one."""
+        """Gather the head of next-sentence prediction; empty before it has been trained."""
         head = self.trainer.objective.next_sentence
         trained = any(phase.objective.pair_term
                       for phase in self.schedule.phases[:self._phases_begun()])
@@ -268,7 +269,7 @@ class Checkpointer:
         return self.schedule.phase_step(max(self.progress.step - 1, 0)).phase_number + 1
 
     def _manifest(self) -> Manifest:
-        """Describe a checkpoint made at this moment of the run."""
+        """Describe a checkpoint made at this point of the run."""
         plan, progress = self.plan, self.progress
         settings = plan.settings()
         settings["phases"] = settings["phases"][:self._phases_begun()]
@@ -308,27 +309,28 @@ def copy_state(directory: Path, progress: Progress, objective: Objective,
     Every process calls both. The state gets its name once all files are complete.
 
     Args:
-        directory: of the run.
-        progress: of the run.
-        objective: the model, and heads trained beside it.
-        optimizer: whose state is saved.
-        tokenizer: of the model.
-        manifest: of the checkpoint in it.
+        directory: directory of the run.
+        progress: progress of the run.
+        objective: the model, and heads trained with it.
+        optimizer: optimizer whose state is saved.
+        tokenizer: the model's tokenizer.
+        manifest: manifest of the checkpoint in the state.
         kept: number of states that stay.
         writers: number of processes, from the first, that each write a part of the optimizer's
             state.
-        group: all processes, to agree in while training uses other groups; None for one process.
+        group: all processes, for communication while training uses other groups; None for one
+            process.
         copies: whether training continues before the state is written.
     """
     rank = distributed.get_rank(group) if group else 0
     state, content = directory / f"step-{progress.step:08d}", json.dumps(vars(progress))
     named = objective.state_dict(keep_vars=True)
-    # Of tied weights the first name counts.
+    # Tied weights are saved under their first name.
     unique = {id(value): (name, value) for name, value in reversed(named.items())}
     heads = gather_shards(reversed(unique.values()), rank == 0, copies)
     weights = {name.removeprefix("model."): heads.pop(name) for name in [*heads]
                if name.startswith("model.")}
-    outline = build_model(objective.model.config, "meta")  # training changes the model itself
+    outline = build_model(objective.model.config, "meta")  # because training changes the model
     part = dict[str, Tensor]()
     sizes = [sum(value.nbytes for _, value in unique.values()), *[0] * (writers - 1)]
     for name, value in optimizer_tensors(objective, optimizer):
@@ -351,11 +353,11 @@ def copy_state(directory: Path, progress: Progress, objective: Objective,
 
 def write_state(state: Path, write: Callable[[Path], None], progress: str, kept: int,
                 group: ProcessGroup | None) -> None:
-    """Write a state atomically, then remove all but the newest ones; every process calls.
+    """Write a state atomically, then remove all but the newest ones; every process calls this.
 
     Args:
-        state: its directory.
-        write: writes this process's files into the directory that it is called with.
+        state: directory of the state.
+        write: function that writes this process's files into a directory.
         progress: content of the last file.
         kept: number of states that stay.
         group: all processes; None for one process.
@@ -376,9 +378,9 @@ def write_state(state: Path, write: Callable[[Path], None], progress: str, kept:
 
 def write_together(write: Callable[[Path], None], directory: Path,
                    group: ProcessGroup | None) -> None:
-    """Have all processes write into the main one's directory; an error of one is raised in all.
+    """Let all processes write into the main process's directory; raise any error in all of them.
 
-    Arguments as for `write_state`.
+    The arguments are as for `write_state`.
     """
     if group is None:
         return write(directory)
@@ -395,14 +397,14 @@ def write_together(write: Callable[[Path], None], directory: Path,
 
 
 def optimizer_file(number: int, files: int) -> str:
-    """Name one of the files of an optimizer's state, numbered from 0."""
+    """Return the name of a file of an optimizer's state, numbered from 0."""
     return OPTIMIZER if files == 1 else \
         OPTIMIZER.replace(".", f"-{number + 1:05d}-of-{files:05d}.")
 
 
 def optimizer_tensors(objective: Objective, optimizer: torch.optim.Optimizer,
                       ) -> Iterator[tuple[str, Tensor]]:
-    """Name the tensors of an optimizer's state for `restore_optimizer`."""
+    """Yield the tensors of an optimizer's state with the names for `restore_optimizer`."""
     return ((f"{name}|{kind}", value) for name, weight in objective.named_parameters()
             for kind, value in optimizer.state.get(weight, {}).items())
 
@@ -418,7 +420,7 @@ def flush_to_disk(directory: Path) -> None:
 
 
 def restore_heads(state: Path, objective: Objective) -> None:
-    """Load the weights trained beside the model; call it before weights are sharded."""
+    """Load the weights trained with the model; call this before weights are sharded."""
     if not (state / _HEADS).exists():
         return
     with _restoring(state / _HEADS):
@@ -426,7 +428,7 @@ def restore_heads(state: Path, objective: Objective) -> None:
 
 
 def restore_optimizer(state: Path, objective: Objective, optimizer: torch.optim.Optimizer) -> None:
-    """Load the optimizer's state, sharded as the weights are."""
+    """Load the optimizer's state, sharded like the weights."""
     weights = dict(objective.named_parameters())
     part = next(state.glob("optimizer-*"), None)
     files = int(part.stem[-5:]) if part else 1
@@ -453,7 +455,7 @@ def gather_shards(tensors: Iterable[tuple[str, Tensor]], keep: bool,
     Args:
         tensors: names and tensors, in the same order on all processes.
         keep: whether this process needs them; gathered tensors are moved to the CPU.
-        copies: whether tensors that are not sharded are copied to the CPU too.
+        copies: whether tensors that are not sharded are also copied to the CPU.
     """
     gathered = {}
     for name, tensor in tensors:
@@ -469,9 +471,9 @@ def gather_shards(tensors: Iterable[tuple[str, Tensor]], keep: bool,
 
 
 def unsharded_model(model: PreTrainedModel, keep: bool) -> PreTrainedModel | None:
-    """Return the model itself, or a copy with gathered weights on the CPU where it is sharded.
+    """Return the model or, if it is sharded, a copy with gathered weights on the CPU.
 
-    Every process takes part; those that do not keep it get None.
+    Every process takes part. Processes that do not keep the model get None.
     """
     if not any(isinstance(weight, DTensor) for weight in model.parameters()):
         return model if keep else None

@@ -1,4 +1,4 @@
-"""Checks of a run from its settings and the names and headers of files; importing is cheap."""
+"""Checks of a run's settings and of the names and headers of files; a light module."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from bmtools.training.plan import REPLAY, DataConfig, ModelInit, TrainingPlan
 
 def check_run(plan: TrainingPlan, model: ModelInit, data: DataConfig, processes: int = 1,
               sharded: bool = False, teacher: Path | None = None) -> None:
-    """Refuse what cannot work before torch is imported; loading and training check more.
+    """Reject invalid settings and files before torch is imported; loading and training check more.
 
     Args:
         plan: settings of the run.
         model: initial weights.
         data: corpora of the run.
-        processes: that share the work.
-        sharded: whether they share weights too.
+        processes: number of processes that share the work.
+        sharded: whether they also share weights.
         teacher: checkpoint to learn from.
 
     Raises:
-        CheckpointError: a checkpoint, tokenizer or corpus whose files cannot be used.
-        BmtoolsError: settings that do not fit each other, the model or this machine, or torch,
+        CheckpointError: the files of a checkpoint, tokenizer or corpus cannot be used.
+            BmtoolsError: settings do not fit each other, the model or this machine, or torch,
             transformers or Accelerate are too old.
     """
     require_versions()
@@ -62,17 +62,16 @@ def check_run(plan: TrainingPlan, model: ModelInit, data: DataConfig, processes:
 
 
 def check_corpus_files(paths: list[Path]) -> bool:
-    """Tell whether files are shards; refuse directories without them, and both kinds together.
+    """Return whether paths are shards; reject a mixture, and directories without shards.
 
     Raises:
-        CheckpointError: names the directory or file.
+        CheckpointError: a path is rejected; the message names it.
     """
     has_shards = any(map(is_shards, paths))
     for path in paths:
         if has_shards and not is_shards(path):
-            raise CheckpointError(f"{path}: found it beside a directory of shards, expected "
-                                  "shards alone or records alone; bmtools tokenize makes shards "
-                                  "of records")
+            raise CheckpointError(f"{path}: found records together with shards, expected only "
+                                  "one kind; convert records with bmtools tokenize")
         if path.is_dir() and not has_shards:
             raise CheckpointError(f"{path}: found a directory without shards, expected files of "
                                   "records or the output of bmtools tokenize"
@@ -86,12 +85,12 @@ def parent_licences(plan: TrainingPlan) -> dict[str, list[str]]:
 
 
 def check_settings(plan: TrainingPlan, data: DataConfig, processes: int, sharded: bool) -> None:
-    """Refuse settings that do not go together.
+    """Reject settings that do not fit together.
 
     Raises:
         BmtoolsError: a mixture names a missing corpus, phases differ in their layout, a batch
-            cannot be divided among the processes, terms are missing, or a setting does not go
-            with sharded weights or with a deterministic run.
+            cannot be divided among the processes, terms are missing, or a setting does not work
+            with sharded weights or in a deterministic run.
     """
     known = list(data.train)
     layouts = {phase.batch.layout for phase in plan.config.phases}
@@ -102,8 +101,8 @@ def check_settings(plan: TrainingPlan, data: DataConfig, processes: int, sharded
         for corpus in phase.mixture:
             if corpus not in known:
                 raise BmtoolsError(f"phase {phase.name!r}: mixture: found {corpus!r}, "
-                                   f"{suggestion(corpus, known)}; {setting('corpus')} "
-                                   "NAME=PATH gives a text its name")
+                                   f"{suggestion(corpus, known)}; name a text with "
+                                   f"{setting('corpus')} NAME=PATH")
         if (size := phase.batch.batch_size) % processes:
             raise BmtoolsError(f"phase {phase.name!r}: {setting('batch_size')}: found {size}, "
                                f"expected a multiple of the {processes} processes that share it")
@@ -113,7 +112,7 @@ def check_settings(plan: TrainingPlan, data: DataConfig, processes: int, sharded
     if plan.optimization.deterministic and plan.optimization.memory_gib \
             and not plan.optimization.micro_batch_size:
         raise BmtoolsError(f"{setting('deterministic')}: {setting('memory_gib')} chooses the "
-                           "micro-batch by the memory that is free, which may change; expected "
+                           "micro-batch by the free memory, which may change; expected "
                            f"{setting('micro_batch_size')} as well")
     settings = plan.settings()
     for name, whole in (("mixout", "initial weights"), ("l2_sp", "initial weights"),

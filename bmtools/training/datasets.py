@@ -1,4 +1,4 @@
-"""Datasets of a run: records encoded once, or shards made beforehand."""
+"""Datasets of a run: encoded records, or shards made before."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from bmtools.vocab.tokenizer import require_same_vocabulary
 if TYPE_CHECKING:
     from bmtools.training.model_init import InitialModel
 
-_TEXT = "text-"  # directories of encoded records begin so
+_TEXT = "text-"  # prefix of directories of encoded records
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class Datasets:
 
     Args:
         train: corpora to train on, by name.
-        auxiliary: corpora to replay, to evaluate and to retain, by these names.
+        auxiliary: corpora named after their use: replay, evaluate and retain.
         strategies: masking strategies by name.
-        contents: hashes of the inputs of each corpus by its name, and of the list of terms.
+        contents: hashes of each corpus's inputs by its name, and of the list of terms.
     """
 
     train: Mapping[str, Corpus]
@@ -48,28 +48,28 @@ class Datasets:
     contents: Mapping[str, list[str]]
 
     def licences(self) -> list[str]:
-        """Return the licences of all text to train on; an empty one where some states none."""
+        """Return the licences of all text to train on; "" stands for text without a licence."""
         corpora = [*self.train.values(), *filter(None, [self.auxiliary.get(REPLAY)])]
         return sorted({one for corpus in corpora for one in corpus.origins.get("licences", ())})
 
 
 def open_datasets(plan: TrainingPlan, data: DataConfig, initial: InitialModel, reject: Reject,
                   accelerator: Accelerator) -> Datasets:
-    """Map shards made beforehand, and encode records to shards beside the output.
+    """Open existing shards, and encode records to shards next to the output.
 
-    The main process encodes, on all cores; the others wait for it. What takes no time comes first,
-    so that its errors do not show up after hours.
+    The main process encodes on all cores, and the others wait for it. Fast checks run first, so
+    that their errors do not appear after hours.
 
     Raises:
-        CheckpointError: shards of another vocabulary, or without sentences for sentence pairs.
-        BmtoolsError: processes on several machines do not share the directory of the run.
-        DataError: no text, a single document for next-sentence prediction, or terms that cannot be
-            read.
+        CheckpointError: shards have another vocabulary, or no sentence boundaries for sentence
+            pairs. BmtoolsError: processes on several machines do not share the directory of the
+            run. DataError: there is no text, or only one document for next-sentence prediction, or
+            terms cannot be read.
     """
     names = {phase.objective.masking for phase in plan.config.phases}
     words = [word for _, word in read_list(str(data.terms))] if data.terms else []
     terms = TermList(spellings(initial.tokenizer, words)) if words else None
-    # Held-out text is masked by whole words.
+    # Held-out text is masked with the strategy "words".
     strategies: dict[str, MaskStrategy] = {
         name: make_strategy(name, terms=terms) for name in sorted({"words", *names})}
     corpora: dict[str, Corpus] = {}
@@ -94,9 +94,9 @@ def open_datasets(plan: TrainingPlan, data: DataConfig, initial: InitialModel, r
         for name in sentences:
             if len(corpora[name]) < 2:
                 raise DataError(
-                    f"{', '.join(files_of[name])}: found 1 document, expected 2 or more: "
-                    "next-sentence prediction takes random segments from other documents; give "
-                    f"each document its own record, or set {setting('objective')} masked+sop")
+                    f"{', '.join(files_of[name])}: found 1 document, expected 2 or more, "
+                    "because next-sentence prediction uses segments of other documents; write "
+                    f"each document as a record, or set {setting('objective')} masked+sop")
     origins = {", ".join(files): corpora[name].origins.get("licences", ())
                for name, files in files_of.items() if name in (REPLAY, *data.train)}
     check_licences({**parent_licences(plan), **origins})
@@ -120,7 +120,7 @@ def _open_shards(paths: list[Path], vocabulary: str, needs_sentences: bool = Fal
 
 def _encode(files: tuple[str, ...], initial: InitialModel, target: Path, settings: ShardConfig,
             resume: bool, reject: Reject, role: str) -> None:
-    """Encode records to shards; `role` is the setting that names them, for messages."""
+    """Encode records to shards; messages name the setting `role`."""
     try:
         name = target.name.removeprefix(_TEXT)
         tokenize(RecordReader(files, reject), initial.tokenizer, target, settings, processes=0,

@@ -56,10 +56,11 @@ from bmtools.training.plan import (
 )
 from bmtools.training.run import HELD_OUT, StartRun, train
 
-# Numbers in the memory of a pass over rows: what stays in a CPU's cache, what keeps a GPU busy.
+# Numbers in a pass over rows: few enough for a CPU's cache, enough to keep a GPU busy.
 _CACHED_ON_CPU = 2**18
 _CACHED_ON_GPU = 2**27
-# A logarithm of 0 would give no number; less than this is no number of float32.
+# Lower limit for logarithms: the logarithm of 0 is not finite, and exp of less underflows in
+# float32.
 _LEAST_LOG = -87.0
 
 
@@ -69,7 +70,7 @@ def distill(data: Data, output: str | Path, *, teacher: str | Path,
             recipe: str | None = None, phases: str | Path | None = None,
             on_report: Callable[[JsonObject], None] | None = None, resume: bool = False,
             overwrite: bool = False, dry_run: bool = False, **settings: object) -> JsonObject:
-    """Train a smaller masked language model to predict as a larger one, to the end.
+    """Train a smaller masked language model to predict like a larger one.
 
         distill("corpus.jsonl", "small", teacher="model", architecture="bert-tiny", steps=1000)
 
@@ -77,20 +78,20 @@ def distill(data: Data, output: str | Path, *, teacher: str | Path,
         data: paths of records or shards, or corpora by name for mixtures.
         output: directory of the checkpoint.
         teacher: checkpoint to learn from.
-        student: checkpoint to train, with the teacher's vocabulary; or else
-        architecture: of a student with new weights.
-        take_layers: start from some layers of the student, or of the teacher: even, how many, or
-            their numbers from 0.
-        tokenizer: directory of an architecture's vocabulary; the teacher's if left out.
+        student: checkpoint to train, with the teacher's vocabulary; instead of `architecture`.
+        architecture: architecture of a student with new weights.
+        take_layers: layers of the student or the teacher to start from: even, a count, or their
+            numbers from 0.
+        tokenizer: directory of an architecture's vocabulary; default: the teacher's.
         recipe, phases, on_report, resume, overwrite, dry_run: as for `pretrain`.
-        settings: as for `pretrain`, and those of `DistillationConfig`, such as `temperature`.
+        settings: settings of `pretrain` and of `DistillationConfig`, such as `temperature`.
 
     Returns:
         description of the checkpoint, as for `pretrain`.
 
     Raises:
-        ValueError: a setting that is unknown, out of range or at odds with another one.
-        BmtoolsError: data, model or output that cannot be used, or a loss that diverged.
+        ValueError: a setting is unknown, out of range or contradicts another one. BmtoolsError:
+            data, model or output cannot be used, or the loss diverged.
     """
     data_config, settings = make_data_config(data, settings)
     config = make_run_config(recipe, phases, settings, warmup_ratio=DISTILLATION_WARMUP)
@@ -103,14 +104,14 @@ def distill(data: Data, output: str | Path, *, teacher: str | Path,
 
 def distill_lines(plan: TrainingPlan, student: ModelInit, teacher: Path, data: DataConfig,
                   reject: Reject, start: StartRun = train) -> Iterator[JsonObject]:
-    """Train a student to predict masked tokens as its teacher does, and yield metrics.
+    """Train a student to predict masked tokens like its teacher, and yield metrics.
 
-    Source: Lewis et al. 2020 (Bio-LM), section 7.1; the paper starts from a pretrained student;
-    an architecture starts from new weights instead.
+    Source: Lewis et al. 2020 (Bio-LM), section 7.1. The paper starts from a pretrained student.
+    With an architecture, training starts from new weights.
 
     Raises:
         CheckpointError: a checkpoint cannot be used, or the two have different vocabularies.
-        BmtoolsError: sequences longer than the positions of either model.
+        BmtoolsError: sequences are longer than the positions of a model.
     """
     taught = load_checkpoint(teacher)
     initial = load_initial_model(student, plan.optimization.seed, tokenizer=taught.tokenizer,
@@ -140,18 +141,18 @@ def distill_lines(plan: TrainingPlan, student: ModelInit, teacher: Path, data: D
 
 
 class Teacher:
-    """A model that computes its outputs for each micro-batch.
+    """A frozen model that computes targets for each micro-batch.
 
     Args:
         model: a masked language model, prepared for the layout of the run; not trained.
-        dtype: of its matrices, in memory and in products; None for float32.
+        dtype: data type of its matrices, in memory and in products; None for float32.
     """
 
     def __init__(self, model: PreTrainedModel, dtype: torch.dtype | None = None) -> None:
         self.config: PretrainedConfig = model.config
         self._dtype = dtype
         if dtype:
-            # Norms and biases stay as autocast, which casts matrices anyway, wants them.
+            # Autocast needs norms and biases in float32 and casts matrices anyway.
             for weight in model.parameters():
                 if weight.dim() > 1:
                     weight.data = weight.data.to(dtype)
@@ -159,7 +160,7 @@ class Teacher:
 
     @torch.no_grad()
     def encode(self, inputs: EncoderInputs) -> Tensor:
-        """Compute last states, as `EncoderInputs.encode` does."""
+        """Compute last states; see `EncoderInputs.encode`."""
         with self._autocast():
             return inputs.encode(self._model)
 
@@ -178,9 +179,8 @@ class Teacher:
 class DistillationObjective(LabelObjective):
     """Masked language modelling with a teacher's predictions and last states as targets.
 
-    Predictions are compared at masked positions, where both models predict, or at every token;
-    states at every token, through a learned projection where widths differ. A loss without weight
-    is not computed.
+    Predictions are compared at masked positions or at every token. States are compared at every
+    token, through a learned projection if widths differ. A loss without weight is not computed.
 
     Source: Lewis et al. 2020 (Bio-LM), section 7.1, after Sanh et al. 2020.
     """
@@ -188,7 +188,7 @@ class DistillationObjective(LabelObjective):
     def __init__(self, student: PreTrainedModel, teacher: Teacher,
                  settings: DistillationConfig) -> None:
         super().__init__(student)
-        self._teacher = teacher  # no module: its weights are not among those of this one
+        self._teacher = teacher  # not a module, so its weights are not registered here
         self._settings = settings
         self._vocabulary = min(student.config.vocab_size, teacher.config.vocab_size)
         compared = "tokens" if settings.kl_positions == "all" else "masked"
@@ -203,7 +203,7 @@ class DistillationObjective(LabelObjective):
 
     def forward(self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None,
                 lengths: Lengths = None, masked: Tensor | None = None) -> dict[str, Tensor]:
-        """Sum each term; shapes as in `EncoderInputs`."""
+        """Sum each term; for shapes see `EncoderInputs`."""
         inputs = EncoderInputs(input_ids, attention_mask, lengths)
         if masked is None:
             masked = masked_positions(labels)
@@ -221,13 +221,13 @@ class DistillationObjective(LabelObjective):
 
     def _sum_predictions(self, states: Tensor, labels: Tensor, masked: Tensor, compared: Tensor,
                          taught: Tensor) -> dict[str, Tensor]:
-        """Sum the losses of predictions, from the same logits where these are few.
+        """Sum the losses of predictions, and compute logits once if there are few.
 
         Args:
-            states: (positions, width) of the student.
-            labels: of the micro-batch.
-            masked, compared: positions with a label, and those where the teacher predicts.
-            taught: (compared, width) of the teacher.
+            states: (positions, width) states of the student.
+            labels: labels of the micro-batch.
+            masked, compared: positions with a label, and positions to compare with the teacher.
+            taught: (compared, width) states of the teacher.
         """
         labels = labels.flatten()[masked]
         sums: dict[str, Tensor] = {}
@@ -249,22 +249,22 @@ class DistillationObjective(LabelObjective):
         return sums
 
     def _divergence(self, logits: Tensor, taught: Tensor) -> Tensor:
-        """Sum the divergence over rows; tables of equal vocabularies may be padded."""
+        """Sum the divergence over rows; padding of the vocabularies is ignored."""
         return teacher_divergence(logits[:, :self._vocabulary],
                                   wide(self._teacher.logits(taught))[:, :self._vocabulary],
                                   self._settings.temperature)
 
 
 def teacher_divergence(logits: Tensor, teacher_logits: Tensor, temperature: float = 1.0) -> Tensor:
-    """Sum the Kullback-Leibler divergences of predictions from a teacher's, in nats.
+    """Sum the Kullback-Leibler divergences between a teacher's predictions and these, in nats.
 
-    Multiplied by the squared temperature, so that gradients keep their size (Hinton et al. 2015,
-    section 2).
+    The sum is multiplied by the squared temperature, so that gradients keep their size (Hinton et
+    al. 2015, section 2).
 
     Args:
         logits: (rows, classes), at least float32.
-        teacher_logits: shaped alike; overwritten by the gradient, to save its memory.
-        temperature: of both softmax distributions.
+        teacher_logits: same shape; overwritten by the gradient to save memory.
+        temperature: temperature of both softmax distributions.
     """
     summed: Tensor = _Divergence.apply(logits, teacher_logits, temperature)
     return summed

@@ -1,7 +1,7 @@
 """Accelerator of a run, its layout and precision on this machine, and weights sharded by FSDP2.
 
-torch's `fully_shard` runs on GPUs and on CPUs alike, where the variable BMTOOLS_SHARD or
-`accelerate launch --use_fsdp` asks for it.
+torch's `fully_shard` runs on GPUs and CPUs, if it is requested with the variable BMTOOLS_SHARD or
+with `accelerate launch --use_fsdp`.
 """
 
 from __future__ import annotations
@@ -48,26 +48,27 @@ if TYPE_CHECKING:
 
 _Decision = TypeVar("_Decision")
 AUTO = "auto"
-"""Value of a setting that a run leaves to its machine."""
-# A process that died on another machine is noticed after this time at the latest.
+"""Value of a setting that is chosen for the machine."""
+# Maximum time after which a dead process on another machine is noticed.
 _TIMEOUT = timedelta(minutes=30)
-# Processes may wait for each other's files, or for the main one to tokenize a large corpus.
+# Processes may wait for files of other processes, or for the main process to tokenize a large
+# corpus.
 _LONG_TIMEOUT = timedelta(days=2)
-# A network disk may show a new file to other machines this much later, as NFS does.
+# Maximum delay after which a network disk such as NFS shows a new file on other machines.
 _APPEARS_SECONDS = 60
 
 
 def make_accelerator(settings: OptimizationConfig,
                      find_unused_parameters: bool = False) -> Accelerator:
-    """Make an Accelerator, and join the other processes of a launcher if there are some.
+    """Make an Accelerator, and join the other processes of a launcher, if any.
 
     Args:
-        settings: of the optimization, with a precision that is no longer `auto`.
-        find_unused_parameters: some steps leave weights without a gradient, as a phase freezes
-            them or does not use a head.
+        settings: settings of the optimization, with a precision other than `auto`.
+        find_unused_parameters: whether some weights have no gradient in some steps, because a phase
+            freezes them or does not use a head.
 
     Raises:
-        BmtoolsError: as for `join_processes`, or a precision that this device does not have.
+        BmtoolsError: see `join_processes`; or the device does not support the precision.
     """
     join_processes(settings)
     if AcceleratorState._shared_state.get("_mixed_precision", settings.precision) \
@@ -87,10 +88,11 @@ def make_accelerator(settings: OptimizationConfig,
 
 
 def join_processes(settings: OptimizationConfig) -> PartialState:
-    """Join the other processes of a launcher, if there are some, and take a device.
+    """Join the other processes of a launcher, if any, and choose a device.
 
     Raises:
-        BmtoolsError: a device that is not there, more processes than GPUs, or fp16 without one.
+        BmtoolsError: the device does not exist, there are more processes than GPUs, or fp16 is set
+            without a GPU.
     """
     prepare_cuda(settings.deterministic)
     if torch.cuda.is_available():
@@ -100,7 +102,7 @@ def join_processes(settings: OptimizationConfig) -> PartialState:
     if device.partition(":")[2]:
         if world_size() > 1:
             raise BmtoolsError(f"{setting('device')}: found {device} with {world_size()} "
-                               "processes, expected cuda; each process takes a GPU of its own")
+                               "processes, expected cuda; each process uses its own GPU")
         torch.cuda.set_device(device)
     if 1 < world_size() == local_world_size() and sys.platform == "linux":
         # A machine without a network may not be able to resolve its own name.
@@ -112,12 +114,12 @@ def join_processes(settings: OptimizationConfig) -> PartialState:
             and local_world_size() > torch.cuda.device_count():
         raise BmtoolsError(
             f"{setting('processes')}: found {local_world_size()}, but this machine has "
-            f"{torch.cuda.device_count()} GPUs; {setting('device')} cpu trains on its processor")
-    # Accelerate's own FSDP would wrap the model alone, without heads of objectives, and on GPUs
-    # only, and transformers would load weights in the main process alone.
+            f"{torch.cuda.device_count()} GPUs; use {setting('device')} cpu instead")
+    # Accelerate's FSDP wraps only the model without the heads of objectives, and works only on
+    # GPUs. With it, transformers loads weights only in the main process.
     if os.environ.pop("ACCELERATE_USE_FSDP", "false").lower() in ("1", "true"):
         os.environ[SHARD] = "1"
-    # Only an Accelerator reads this variable, and it takes what is joined here as it is.
+    # Only an Accelerator reads this variable, and it reuses the state that is created here.
     state = PartialState(uses_cpu, timeout=_TIMEOUT)
     settings.require_device(state.device.type)
     return state
@@ -125,10 +127,10 @@ def join_processes(settings: OptimizationConfig) -> PartialState:
 
 @contextmanager
 def deterministic_algorithms(settings: OptimizationConfig) -> Iterator[None]:
-    """Have torch use deterministic algorithms alone inside, where the settings want that.
+    """Make torch use only deterministic algorithms inside, if the settings request it.
 
     Raises:
-        BmtoolsError: an operation has none on this device.
+        BmtoolsError: an operation has no deterministic algorithm on this device.
     """
     if not settings.deterministic:
         yield
@@ -147,14 +149,14 @@ def deterministic_algorithms(settings: OptimizationConfig) -> Iterator[None]:
 
 
 def patient_group(accelerator: Accelerator) -> ProcessGroup | None:
-    """Make a group of all processes that wait for each other for days; None for one process."""
+    """Make a group of all processes with a timeout of days; None for one process."""
     return None if accelerator.num_processes == 1 else \
         distributed.new_group(backend="gloo", timeout=_LONG_TIMEOUT)
 
 
 @contextmanager
 def others_wait(accelerator: Accelerator) -> Iterator[None]:
-    """Have the other processes wait, for days if need be, for what the main one does inside."""
+    """Let the other processes wait, up to days, while the main process works inside."""
     group = patient_group(accelerator)
     yield
     if group:
@@ -164,12 +166,12 @@ def others_wait(accelerator: Accelerator) -> Iterator[None]:
 
 def decide_by_main_process(decide: Callable[[], _Decision],
                            state: Accelerator | PartialState) -> _Decision:
-    """Have the main process alone decide, and tell the others.
+    """Let only the main process decide, and send the result to the others.
 
     Args:
-        decide: called in the main process; what it returns, or an error of bmtools, must be
+        decide: function that is called in the main process; its result or BmtoolsError must be
             picklable.
-        state: of the processes.
+        state: state of the processes.
 
     Raises:
         BmtoolsError: raised by `decide`, in all processes.
@@ -188,14 +190,14 @@ def decide_by_main_process(decide: Callable[[], _Decision],
 
 
 def require_shared(directory: Path, state: Accelerator | PartialState) -> None:
-    """Check that all processes see a directory, in which the main one makes a file for that.
+    """Check that all processes see a directory, by a file that the main process creates in it.
 
     Args:
-        directory: of the run; made if it is missing.
-        state: of the processes.
+        directory: directory of the run; created if it is missing.
+        state: state of the processes.
 
     Raises:
-        BmtoolsError: some process does not see it, in all processes.
+        BmtoolsError: a process does not see it; raised in all processes.
     """
     if state.num_processes == 1:
         return
@@ -216,13 +218,14 @@ def require_shared(directory: Path, state: Accelerator | PartialState) -> None:
     if unseen:
         raise BmtoolsError(
             f"{directory}: found no such directory on {', '.join(unseen)}, expected a directory "
-            "that all machines share; write to a disk that they share")
+            "that all machines share; write to a shared disk")
 
 
 def sum_over_processes(sums: Tensor, accelerator: Accelerator) -> list[float]:
     """Sum float64 numbers on the CPU over all processes.
 
-    Apple's GPUs have no float64 and only ever serve one process, which needs no device here.
+    Apple's GPUs do not support float64, but they are only used by single processes, which do not
+    need a device here.
     """
     if accelerator.num_processes > 1:
         sums = accelerator.reduce(sums.to(accelerator.device), "sum")
@@ -230,17 +233,17 @@ def sum_over_processes(sums: Tensor, accelerator: Accelerator) -> list[float]:
 
 
 def is_sharded(state: Accelerator | PartialState) -> bool:
-    """Tell whether weights are sharded; a single process has nothing to shard."""
+    """Return whether weights are sharded; a single process never shards them."""
     return state.num_processes > 1 and os.environ.get(SHARD, "") == "1"
 
 
 def shard(objective: Objective, accelerator: Accelerator) -> None:
     """Shard a model and the heads of its objective over all processes, in place.
 
-    Each layer is gathered while it computes; weights outside of the layers, tied ones among them,
-    form one more unit. Each machine has a copy of its own, see `shard_processes`. Weights and
-    gradients are kept and summed in float32; with bf16, copies in bfloat16 are sent and computed
-    with. fp16 sends float32, because gradients of norms and embeddings would overflow in fp16.
+    Each layer is gathered while it computes. Weights outside of the layers, including tied weights,
+    form one more unit. Each machine has its own copy; see `shard_processes`. Weights and gradients
+    are kept and summed in float32. With bf16, copies in bfloat16 are sent and used in computations.
+    With fp16, float32 is sent, because gradients of norms and embeddings would overflow in fp16.
     """
     objective.to(accelerator.device)
     processes = accelerator.num_processes
@@ -248,9 +251,9 @@ def shard(objective: Objective, accelerator: Accelerator) -> None:
     mesh = init_device_mesh(accelerator.device.type, (processes,)) if sharing == processes else \
         init_device_mesh(accelerator.device.type, (processes // sharing, sharing),
                          mesh_dim_names=("replicate", "shard"))
-    # Weights are gathered in bfloat16 under bf16; autocast decides on activations as in one
-    # process. It computes layer norms of a GPU in float32. On a CPU they need inputs of their
-    # weights' precision, so inputs are cast there.
+    # Under bf16, weights are gathered in bfloat16, and autocast handles activations as in one
+    # process. On a GPU it computes layer norms in float32. On a CPU layer norms need inputs in the
+    # precision of their weights, so inputs are cast.
     policy = MixedPrecisionPolicy(
         torch.bfloat16, torch.float32, cast_forward_inputs=accelerator.device.type == "cpu") \
         if accelerator.mixed_precision == "bf16" else MixedPrecisionPolicy()
@@ -260,16 +263,16 @@ def shard(objective: Objective, accelerator: Accelerator) -> None:
 
 
 def share_after(objective: Any, is_last: bool, passes: int) -> None:
-    """Keep gradients, and weights once gathered, on each process until the last pass of a step.
+    """Keep gradients and gathered weights on each process until the last pass of a step.
 
-    A step of several passes gathers each layer once instead of twice a pass. Beside the gradients,
-    which it adds up whole, it then has whole weights, in bfloat16 under bf16. A step of one pass
-    has the weights of a few layers at a time.
+    A step with several passes then gathers each layer once instead of twice per pass. It keeps
+    complete gradients and complete weights in memory, with weights in bfloat16 under bf16. A step
+    with one pass keeps the weights of a few layers at a time.
 
     Args:
-        objective: sharded.
+        objective: the sharded objective.
         is_last: whether the next pass is the last one.
-        passes: of the step.
+        passes: number of passes of the step.
     """
     objective.set_requires_gradient_sync(is_last)
     objective.set_reshard_after_backward(is_last)
@@ -279,30 +282,30 @@ def share_after(objective: Any, is_last: bool, passes: int) -> None:
 
 
 def gather_anew(objective: Objective) -> None:
-    """Give up gathered weights, which passes without gradients leave behind."""
+    """Free gathered weights that passes without gradients keep in memory."""
     for module in objective.modules():
         if isinstance(module, FSDPModule):
             module.reshard()
 
 
 def local_bytes(tensor: Tensor) -> int:
-    """Return the bytes of a tensor, or of this process's shard of it."""
+    """Return the bytes of a tensor or of this process's shard."""
     return (tensor.to_local() if isinstance(tensor, DTensor) else tensor).nbytes
 
 
 def resolve_auto(plan: TrainingPlan, config: PretrainedConfig,
                  state: PartialState) -> tuple[TrainingPlan, list[str]]:
-    """Resolve layout and precision where they are `auto`: as the run was begun, or as suits.
+    """Resolve `auto` layout and precision: the values of the resumed run, or suitable ones.
 
-    The main process decides for all, so that a run is the same on each of them.
+    The main process decides for all processes, so that all use the same values.
 
     Args:
-        plan: of the run.
-        config: of the model.
-        state: of the processes.
+        plan: plan of the run.
+        config: the model's configuration.
+        state: state of the processes.
 
     Returns:
-        the plan, and messages for people.
+        the plan, and messages for the user.
     """
     layout = plan.layout
     if AUTO not in (layout, plan.optimization.precision):
@@ -321,13 +324,13 @@ def resolve_auto(plan: TrainingPlan, config: PretrainedConfig,
 def resolve_precision(settings: OptimizationConfig, config: PretrainedConfig, state: PartialState,
                       recorded: str = "", adversarial: bool = False,
                       ) -> tuple[OptimizationConfig, list[str]]:
-    """Resolve the precision of a run; as for `resolve_auto`.
+    """Resolve the precision of a run; see `resolve_auto`.
 
     Args:
-        settings: of the run.
-        config: of the model.
-        state: of the processes.
-        recorded: precision that the run was begun with, if it is resumed.
+        settings: settings of the run.
+        config: the model's configuration.
+        state: state of the processes.
+        recorded: precision of the run that is resumed, if any.
         adversarial: whether embeddings are perturbed.
     """
     if settings.precision != AUTO:
@@ -335,10 +338,10 @@ def resolve_precision(settings: OptimizationConfig, config: PretrainedConfig, st
 
     def choose() -> PrecisionChoice:
         if recorded:
-            return PrecisionChoice(recorded, "as the run was begun with it")
+            return PrecisionChoice(recorded, "because the run was started with it")
         if adversarial:
-            return PrecisionChoice("no", "as half precision blurs the noise of adversarial "
-                                         "training")
+            return PrecisionChoice("no", "because half precision blurs the noise of "
+                                         "adversarial training")
         return choose_precision(config, state.device)
 
     choice = decide_by_main_process(choose, state)

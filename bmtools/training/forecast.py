@@ -1,4 +1,4 @@
-"""Forecast of a training run on this machine, measured on some of its steps."""
+"""Forecast of a training run on this machine, from measurements of a few steps."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ from bmtools.training.plan import MAIN, REPLAY, DataConfig, TrainingPlan, runs_d
 from bmtools.training.run import Run, describe, prepare_run, train
 
 PROBE_SECONDS = 5.0
-"""How long steps of a phase are timed."""
+"""Time for measuring the steps of a phase."""
 _MIN_STEPS = 3
-# Share of the probe's time that one step may take; of a larger batch a part is timed.
+# Maximum share of the probe's time for one step. For a larger batch only a part is timed.
 _STEP_SHARE = 0.2
 _DIGITS = 4
-_CARD_WARNING = ("a forecast for {}, which is not here: nothing was timed, and memory was measured "
-                 "on this machine; values are those at {}, {} and {} % of its peak, of which "
+_CARD_WARNING = ("forecast for {}, which this machine does not have: nothing was timed, and memory "
+                 "was measured on this machine; values assume {}, {} and {} % of the card's peak; "
                  "BERT-base reached the first on one H100; small models and batches reach less")
 
 
 def forecast(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject: Reject,
              processes: int = 1, device_kind: str = "") -> Iterator[JsonObject]:
-    """Time some steps of each phase and yield a forecast of the whole run; nothing is kept.
+    """Time some steps of each phase, without output, and yield a forecast of the complete run.
 
-    The steps are real but for their learning rate, which is 0. Records are tokenized to a
-    temporary directory; nothing is written anywhere else. Keys of the forecast that are not known
-    are None. Hours of several processes are those at best, with a warning.
+    The steps are real except for their learning rate, which is 0. Records are tokenized to a
+    temporary directory. Nothing is written anywhere else. Unknown values of the forecast are None.
+    For several processes, hours assume a perfect speed-up, and a warning is added.
 
     Args:
-        plan, initial, data, reject: as for `train`; the output is not touched.
-        processes: that will share the work; this one takes the share of one of them.
-        device_kind: short name of a card that is not here. No step is timed; speed, hours and
-            energy are a list each, of one value for each share in `cards.MFU`.
+        plan, initial, data, reject: as for `train`; the output is not changed.
+        processes: number of processes that will share the work; only one share is measured.
+        device_kind: short name of a card that this machine does not have. Then no step is timed,
+            and speed, hours and energy are lists with one value for each share in `cards.MFU`.
 
     Raises:
-        BmtoolsError: the run could not take its first step, the card or the architecture is
-            unknown, or memory does not hold a single sequence.
+        BmtoolsError: the run's first step fails, the card or the architecture is unknown, or memory
+            is too small for a single sequence.
     """
     with tempfile.TemporaryDirectory(prefix="bmtools-dry-run-") as directory:
         temporary = replace(plan, output=Path(directory) / "model", resume=False, overwrite=False)
@@ -66,12 +66,12 @@ def forecast(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject
 
 def run_to_end(plan: TrainingPlan, lines: Callable[..., Iterator[JsonObject]],
                on_report: Callable[[JsonObject], None] | None, dry_run: bool) -> JsonObject:
-    """Run a plan to its end and return its last line; a finished run that resumes has no others.
+    """Run a plan to its end and return its last line; a resumed, finished run has only this line.
 
     Args:
         plan: settings of the run.
-        lines: yields the lines of the run, or those of a function that it is given.
-        on_report: called with each line but the last.
+        lines: function that yields the lines of the run, or of another function passed to it.
+        on_report: called with each line except the last.
         dry_run: return a forecast instead.
     """
     last: JsonObject = {}
@@ -107,10 +107,10 @@ class _Forecaster:
     """Measures a run that is ready for its first step.
 
     Args:
-        plan: of the run.
-        run: prepared from the plan.
-        processes: that will share the work.
-        device_kind: card that is not here, if it is not empty.
+        plan: plan of the run.
+        run: run prepared from the plan.
+        processes: number of processes that will share the work.
+        device_kind: card that this machine does not have; may be empty.
     """
 
     def __init__(self, plan: TrainingPlan, run: Run, processes: int, device_kind: str) -> None:
@@ -125,7 +125,8 @@ class _Forecaster:
             self._speed = replace(run.speed, device=device, precision=precision)
         device = self._speed.device
         self._memory_limit = device.memory_bytes / (processes if device.kind == "cpu" else 1)
-        # At best: each process has a GPU, but those of a CPU share the cores that one alone used.
+        # This is the best case. Each process has a GPU, but processes on a CPU share the cores that
+        # one process used here.
         self._speed_up = 1 if device.kind == "cpu" else processes
         set_status("measuring memory")
         self._memory = [StepMemory(plan, run.trainer, phase, run.packed, processes,
@@ -133,7 +134,7 @@ class _Forecaster:
                         for phase in run.schedule.phases]
 
     def forecast(self) -> JsonObject:
-        """Measure each phase, unless its memory does not suffice."""
+        """Measure each phase, if memory is sufficient."""
         run = self._run
         device, precision = self._speed.device, self._speed.precision
         if precision == "tf32" and not (device.kind == "cuda" and device.bf16):
@@ -147,9 +148,9 @@ class _Forecaster:
         elif self._processes > 1:
             times = f"{self._speed_up} times " * (self._speed_up > 1)
             warnings.append(
-                "tokens a second are those of one process alone; hours and energy assume that the "
-                f"{self._processes} processes are {times}as fast as one, which was not measured: "
-                "expect more")
+                "tokens per second are for one process; hours and energy assume, without a "
+                f"measurement, that {self._processes} processes are {times}as fast as one: expect "
+                "more")
         run.trainer.steps, run.trainer.learning_rate = sys.maxsize, lambda _step: 0.0
         phases = [self._forecast_phase(number) for number in range(len(run.schedule.phases))]
         return {
@@ -175,7 +176,7 @@ class _Forecaster:
         flops = self._speed.flops_per_token[number]
         if self._card and flops is None:
             raise BmtoolsError(f"{setting('device_kind')}: the operations of this architecture are "
-                               "not known; make the dry run on such a card instead")
+                               "unknown; make the dry run on such a card instead")
         rates = self._card.rates(
             flops, phase.batch.batch_size * tokens_per_sequence,
             run.trainer.objective.model.num_parameters(), self._processes, self._speed.precision) \
@@ -199,10 +200,10 @@ class _Forecaster:
             **(values if self._card else {name: one for name, [one] in values.items()})}
 
     def _measure_speed(self, phase: Phase, memory: StepMemory) -> float:
-        """Return the median of tokens a second in a phase, over some seconds.
+        """Return the median tokens per second in a phase, over some seconds.
 
-        The batch grows until a step takes long enough. Of a batch that takes too long a part is
-        measured, which counts the cost of an update too often rather than too rarely.
+        The batch grows until a step takes long enough. For a batch that takes too long, only a part
+        is measured. This overestimates the cost of updates.
         """
         set_status(f"timing steps of phase {phase.name}")
         trainer, most = self._run.trainer, phase.batch.batch_size // self._processes
@@ -230,7 +231,7 @@ class _Forecaster:
         return median(rates)
 
     def _probe(self, phase: Phase, batch_size: int) -> ScheduledBatches:
-        """Make batches of a phase at another size, without end."""
+        """Make endless batches of a phase with another size."""
         batch = replace(phase.batch, batch_size=batch_size)
         return self._run.make_batches(MAIN, Schedule([replace(phase, batch=batch)], [sys.maxsize]))
 
@@ -239,7 +240,7 @@ class _Forecaster:
         return min(self._run.micro_batch_sizes[phase.name] or share, share)
 
     def _memory_warnings(self) -> Iterator[str]:
-        """Compare what phases take with the memory of this machine.
+        """Compare the memory that phases need with the memory of this machine.
 
         Raises:
             BmtoolsError: a single sequence does not fit.

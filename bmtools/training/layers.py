@@ -1,4 +1,4 @@
-"""Layers of an encoder: numbers, layer-wise learning rates and freezing of weights."""
+"""Layers of an encoder: numbering, layer-wise learning rates and freezing of weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bmtools.recipes.settings import FreezeConfig
 
 
 def encoder_layers(model: nn.Module) -> nn.ModuleList:
-    """Find the list of an encoder's layers, whatever the architecture calls it.
+    """Find the list of an encoder's layers under any name.
 
     Raises:
         CheckpointError: the model has no list of modules.
@@ -30,10 +30,10 @@ def encoder_layers(model: nn.Module) -> nn.ModuleList:
 
 
 def layer_numbers(model: nn.Module) -> dict[str, int]:
-    """Number the layer of each weight: 0 for embeddings, then layers from 1, then the rest.
+    """Return the layer of each weight: 0 for embeddings, then layers from 1, then all others.
 
-    Embeddings are the encoder's weights before its layers, and any lookup table; the rest comes
-    after them: final norm, pooler, head. A weight that two modules share, such as that of a tied
+    Embeddings are the encoder's weights before its layers, and all embedding matrices. The others
+    follow the layers: final norm, pooler, head. A shared weight, such as the weight of a tied
     decoder, counts once, in the lowest of its layers.
     """
     base = getattr(model, "base_model", model)
@@ -63,7 +63,7 @@ def layerwise_lr_scales(model: nn.Module, decay: float) -> dict[str, float]:
 
 
 def frozen_names(model: nn.Module, settings: FreezeConfig) -> set[str]:
-    """Name the weights to freeze: the lowest layers with the embeddings.
+    """Return the names of weights to freeze: the embeddings and the lowest layers.
 
     Freezing the embeddings freezes a decoder that is tied to them, but not its bias.
 
@@ -80,9 +80,9 @@ def frozen_names(model: nn.Module, settings: FreezeConfig) -> set[str]:
 
 
 def freeze(model: nn.Module, names: Collection[str]) -> list[nn.Parameter]:
-    """Freeze the named weights; return those that were trainable.
+    """Freeze the named weights; return the weights that were trainable.
 
-    An optimizer skips weights without a gradient: no decay, no momentum.
+    An optimizer skips weights without a gradient, so they have no decay and no momentum.
     """
     frozen = [weight for name, weight in model.named_parameters()
               if name in names and weight.requires_grad]

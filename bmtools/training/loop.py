@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     from bmtools.training.objectives import Objective
 
 _logger = logging.getLogger(__name__)
-# Of compiled code.
+# Maximum number of versions of compiled code.
 _VERSIONS = 64
-# 2**64 divided by the golden ratio, an odd number: puts the passes of other seeds far away.
+# 2**64 divided by the golden ratio, an odd number: separates the passes of different seeds.
 _SPREAD = 0x9E37_79B9_7F4A_7C15
-# Steps that a spike is compared with, and how many of them there must be.
+# Number of recent steps that a spike is compared with, and their minimum number.
 _RECENT = 128
 _LEAST_RECENT = 64
 _Counts = tuple[list[dict[str, int]], Tensor]
-"""Counts of each part of a batch by name, and the same in one tensor, (counts,) float64."""
+"""Counts of each part of a batch by name, and the same counts in one tensor, (counts,) float64."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,11 @@ class LoopHooks:
     """Additions of a run to the plain loop.
 
     Args:
-        lr_scales: factor of the learning rate by weight name; 1 where absent.
+        lr_scales: factor of the learning rate by weight name; default: 1.
         adjust_gradients: called with the loss scale once gradients are complete, before clipping.
         around_passes: context manager around the forward and backward passes, by step number.
-        skip_spikes: deviations from the mean beyond which an update is skipped; 0 skips none.
+        skip_spikes: number of deviations above the mean from which an update is skipped; 0 for
+            never.
     """
 
     lr_scales: Mapping[str, float] = field(default_factory=dict)
@@ -61,18 +62,18 @@ class LoopHooks:
 
 
 class Trainer:
-    """An objective with its optimizer, trained by one process or several.
+    """An objective and its optimizer, trained by one or several processes.
 
     Args:
         objective: moved to the accelerator's device; wrapped for data parallelism, or sharded.
         steps: total number of updates.
         learning_rate: returns the learning rate of a step, numbered from 0.
-        settings: of the optimizer and of memory.
+        settings: settings of the optimizer and of memory.
         accelerator: made by `make_accelerator`.
         hooks: additions of the run.
 
     Attributes:
-        losses: of the last step whose figures were read.
+        losses: losses of the last step whose results were read.
         recent: loss and gradient norm of the last steps, (2,) each, if spikes are skipped.
     """
 
@@ -113,24 +114,24 @@ class Trainer:
             self._module, self.optimizer = accelerator.prepare(objective, optimizer)
         dtype = HALF_PRECISIONS.get(accelerator.mixed_precision)
         self._working = WorkingWeights(objective, dtype) if dtype and not self._sharded else None
-        # Where memory is allocated by shape, or code is compiled for it.
+        # Pad if memory is allocated by shape or code is compiled for shapes.
         self._pads = settings.compile or accelerator.device.type == "cuda"
         if settings.compile:
             compile_layers(model)
-        # Then the host need not see that all is finite before it asks for the update.
+        # Then the host need not check that all values are finite before it starts the update.
         self._skips_on_device = accelerator.device.type == "cuda" \
             and settings.optimizer == "adamw" and accelerator.scaler is None
 
     def run(self, batches: Batches, first: int = 0) -> Generator[StepResult, None, None]:
         """Train from step `first`, counted from 0, and yield after each update.
 
-        The next batch is made in a thread while the present one is trained on. A GPU is given a
-        step before the figures of the step before are read, so that it never waits for the host.
+        A thread makes the next batch during training on the current one. A GPU receives a step
+        before the results of the previous step are read, so that it never waits for the host.
         """
         rank, world_size = self.accelerator.process_index, self.accelerator.num_processes
 
         def prepared(batch: RankBatch) -> RankBatch:
-            """Make what passes need beside a batch, ready to be moved without a wait."""
+            """Add other inputs of passes to a batch, and pin them for a transfer without a wait."""
             inputs = [self.objective.active.prepare(one, self._pads)
                       for one in batch.micro_batches]
             if self.accelerator.device.type == "cuda":
@@ -157,15 +158,14 @@ class Trainer:
         """Update once.
 
         Args:
-            number: of the step, from 0.
-            batch: this process's part of it.
-            following: makes the part of the next batch, if there is one, so that its counts are
+            number: number of the step, from 0.
+            batch: this process's part of the batch.
+            following: makes this process's part of the next batch, if any, so that its counts are
                 summed together with the losses of this one.
 
         Raises:
-            DivergedError: the loss or a gradient is not finite; the weights stay as they were. On a
-                GPU the figures of the result raise it.
-            BmtoolsError: out of memory.
+            DivergedError: the loss or a gradient is not finite; the weights stay unchanged. On a
+                GPU, reading the results raises it. BmtoolsError: out of memory.
         """
         self._module.train()
         learning_rate = self.learning_rate(number)
@@ -210,7 +210,7 @@ class Trainer:
         return replace(result, replayed=replayed[0]) if replayed else result
 
     def _sum_counts(self, batch: RankBatch) -> _Counts:
-        """Add the counts of a batch up over processes, and wait for them."""
+        """Sum the counts of a batch over processes, and wait for the result."""
         counts, values = _own_counts(batch)
         if self.accelerator.num_processes > 1:
             values = self.accelerator.reduce(values.to(self.accelerator.device), "sum")
@@ -218,7 +218,7 @@ class Trainer:
         return counts, values
 
     def require_finite_weights(self) -> None:
-        """Refuse weights that an update made useless; every process calls.
+        """Raise an error if an update made weights useless; every process calls this.
 
         Raises:
             DivergedError: a weight is not finite.
@@ -239,8 +239,8 @@ class Trainer:
         """Ask all processes to stop after the current step, and log that it will take a while."""
         self.request_stop()
         if self.accelerator.is_main_process:
-            _logger.warning("stopping after this step, then saving a state; a second Ctrl-C leaves "
-                            "at once, without it")
+            _logger.warning("stopping after this step and saving the training state; press Ctrl-C "
+                            "again to exit now without saving")
 
     def _accumulate_gradients(self, number: int, batches: Sequence[RankBatch],
                               counts: Sequence[Mapping[str, int]],
@@ -256,7 +256,8 @@ class Trainer:
             if self._working:
                 self._working.update()
             for offset, batch in enumerate(batches):
-                # Gradients are averaged over processes, so each process scales its sums up.
+                # Gradients are averaged over processes, so each process multiplies its sums by
+                # their number.
                 weights = {name: (term.weight * processes / divisors[offset, term.per]).float()
                            for name, term in terms.items()}
                 total = torch.zeros(len(names), device=device)
@@ -265,7 +266,7 @@ class Trainer:
                                                    offset + 2 * (own + index * processes)))
                     inputs = {name: value.to(device, non_blocking=True) for name, value
                               in objective.prepare(micro_batch, self._pads).items()}
-                    # Gradients of all micro-batches but the last one stay in this process.
+                    # Gradients stay in this process until the last micro-batch.
                     is_last = index + 1 == len(batch.micro_batches)
                     synced: AbstractContextManager[object] = contextlib.nullcontext()
                     if self._sharded:
@@ -282,26 +283,26 @@ class Trainer:
 
     @contextmanager
     def passes(self) -> Iterator[None]:
-        """Compute a forward and a backward pass inside in the precision of the run."""
+        """Compute a forward and a backward pass inside this context in the precision of the run."""
         working = self._working.in_place() if self._working else contextlib.nullcontext()
         with working, self.accelerator.autocast():
             yield
 
     def _reduced(self, sums: Sequence[Tensor], norm: Tensor) -> Tensor:
-        """Add up requests to stop and sums over processes; the norm of the gradients is last."""
-        # Neither waits for the device, as a copy of a number would.
+        """Sum requests to stop and sums over processes; append the norm of the gradients."""
+        # These operations do not wait for the device; a copy of a number would.
         flag = sums[0].new_full((1,), float(self._stop))
         total = self.accelerator.reduce(torch.cat([flag, *sums]), "sum")
         return torch.cat([total, norm.detach().to(total).reshape(1)])
 
     def _is_spike(self, computed: Tensor, counts: Mapping[str, int], totals: Tensor) -> Tensor:
-        """Return whether to skip an update, () bool on the device, and remember its figures.
+        """Return whether to skip an update, () bool on the device, and store its loss and norm.
 
-        Skipped steps are remembered too, so a loss that stays high is soon trained on again. All
-        processes have the same sums and the same norm, so they agree.
+        Skipped steps are also stored, so training soon resumes if the loss stays high. All
+        processes have the same sums and norm, so they decide the same.
 
         Source: Team OLMo 2025 (OLMo 2), whose optimizer skips a loss or norm beyond 6 deviations of
-        128 steps. It also skips steps far below the mean; here they are trained on.
+        128 steps. It also skips steps far below the mean. Here they are not skipped.
         """
         spike = torch.zeros((), dtype=torch.bool, device=computed.device)
         if not self._hooks.skip_spikes:
@@ -322,13 +323,14 @@ class Trainer:
 
     def _figures(self, number: int, computed: Tensor, counts: Sequence[Mapping[str, int]],
                  coming: Sequence[dict[str, int]]) -> Callable[[], list[Figures]]:
-        """Begin to copy what `_reduced` returns; return the function that waits and reads it.
+        """Start to copy the result of `_reduced`; return the function that waits and reads it.
 
         Args:
-            number: of the step, from 0.
+            number: number of the step, from 0.
             computed: request to stop, sums for each part of the batch, counts of the next batch.
-            counts: of each part, over all processes.
-            coming: counts of the next batch in this process, for which those of all are put in.
+            counts: counts of each part, over all processes.
+            coming: counts of the next batch in this process; replaced by the counts of all
+                processes.
         """
         terms = self.objective.loss_terms
         per = {**{name: term.per for name, term in terms.items()}, **self.objective.metrics}
@@ -365,22 +367,23 @@ class Trainer:
 
 
 def dropout_seed(seed: int, number: int, steps: int, part: int) -> int:
-    """Make the seed of a pass, which no other pass of a run has.
+    """Make a seed that is unique to a pass within the run.
 
-    A resumed run repeats it, and so do other numbers of processes with the same micro-batches. The
-    generator of a processor reads 32 bits of it, which are distinct in up to 2**32 passes.
+    A resumed run uses the same seed. So do runs with other numbers of processes but the same
+    micro-batches. A CPU's generator reads 32 bits of the seed, which are distinct in up to 2**32
+    passes.
 
     Args:
-        seed: of the run.
-        number: of the step, from 0.
-        steps: of the run.
-        part: of the step's batch, from 0, whichever process has it.
+        seed: seed of the run.
+        number: number of the step, from 0.
+        steps: number of steps of the run.
+        part: number of the part of the step's batch, from 0, over all processes.
     """
     return (seed * _SPREAD + part * steps + number) % 2**64
 
 
 def to_device(values: Tensor, device: torch.device) -> Tensor:
-    """Copy a tensor from the CPU without a wait for what the device does."""
+    """Copy a tensor from the CPU without waiting for the device."""
     values = values.pin_memory() if device.type == "cuda" else values
     return values.to(device, non_blocking=True)
 
@@ -399,7 +402,7 @@ def _read_counts(counts: Sequence[dict[str, int]], values: Iterator[float]) -> N
 
 @contextmanager
 def memory_errors(where: str = "") -> Iterator[None]:
-    """Turn an allocation that fails inside into one line; `where` begins it.
+    """Turn a failed allocation inside into a one-line error that begins with `where`.
 
     Raises:
         BmtoolsError: out of memory.
@@ -427,8 +430,8 @@ def _require_finite(number: int, name: str, value: float) -> None:
 def compile_layers(model: nn.Module) -> None:
     """Compile the layers of an encoder, which share their code, for sequences of any length.
 
-    Kinds of layers, frozen ones, evaluation and padding need a version each, more than torch
-    makes by default before it gives up.
+    Each kind of layer, frozen layers, evaluation and padding need separate versions. By default,
+    torch stops compiling before it reaches this number.
     """
     config: Any = torch._dynamo.config
     config.recompile_limit = max(config.recompile_limit, _VERSIONS)
@@ -438,7 +441,7 @@ def compile_layers(model: nn.Module) -> None:
 
 
 def set_dropout(model: nn.Module, probability: float) -> None:
-    """Set every dropout of a model; its configuration keeps the old value."""
+    """Set all dropout probabilities of a model; its configuration keeps the old value."""
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = probability

@@ -27,13 +27,13 @@ _DIGITS = 6
 
 @dataclass(frozen=True)
 class Figures:
-    """What a device has computed in an update.
+    """Results of an update that a device computed.
 
     Args:
-        losses: means in nats: `loss`, the weighted sum that was minimised, then its terms and
-            other metrics.
-        gradient_norm: before clipping; 0 where the loss scaler of fp16 skipped the update.
-        skipped: the update was skipped because of a spike.
+        losses: means in nats: `loss`, the weighted sum that was minimised, then its terms and other
+            metrics.
+        gradient_norm: norm before clipping; 0 if the loss scaler of fp16 skipped the update.
+        skipped: whether the update was skipped because of a spike.
     """
 
     losses: dict[str, float]
@@ -46,14 +46,15 @@ class StepResult:
     """One update.
 
     Args:
-        number: of the step, from 1.
-        figures: returns losses and gradients; may wait for the device, and raises DivergedError
-            for those that are not finite.
-        learning_rate: of this update.
-        counts: of the whole batch, over all processes.
-        stop: some process was asked to stop.
-        following: where a resumed run enters the text after it.
-        replayed: of the batch of earlier text whose gradients are part of the update, if any.
+        number: number of the step, from 1.
+        figures: returns losses and the gradient norm; may wait for the device, and raises
+            DivergedError for values that are not finite.
+        learning_rate: learning rate of this update.
+        counts: counts of the complete batch, over all processes.
+        stop: whether a process was asked to stop.
+        following: position at which a resumed run continues in the text.
+        replayed: results of the batch of earlier text whose gradients are part of the update, if
+            any.
     """
 
     number: int
@@ -66,7 +67,7 @@ class StepResult:
 
     @property
     def losses(self) -> dict[str, float]:
-        """Losses of `figures`."""
+        """Losses in the results of this step."""
         return self.figures().losses
 
 
@@ -76,16 +77,17 @@ class Progress:
 
     Args:
         identity: settings and inputs that must not change when the run is resumed, by name.
-        step: updates done.
+        step: number of finished updates.
         tokens_seen: tokens trained on, without padding.
         wall_seconds: time spent in all sessions.
         pending: sums since the last line of metrics, by name.
-        metrics: lines so far.
+        metrics: lines of metrics so far.
         retained: losses on the text to retain, before and after.
         scaler: state of the loss scaler of fp16; empty in other precisions.
-        stream: version of the order of samples.
-        positions: where the run enters the text and that to replay, by corpus; plain values.
-        energy: figures of all sessions, as `meter.current` has them.
+        stream: version of the sampling order.
+        positions: positions at which the run continues in the text and the text to replay, by
+            corpus; plain values.
+        energy: energy of all sessions, in the form of `meter.current`.
         recent: loss and gradient norm of the last steps of a phase; empty if no spikes are skipped.
     """
 
@@ -103,7 +105,7 @@ class Progress:
     recent: list[list[float]] = field(default_factory=list)
 
     def position(self, corpus: str) -> StreamPosition | None:
-        """Return where the run enters a corpus; None for the beginning."""
+        """Return the position at which the run continues in a corpus; None for the beginning."""
         content = self.positions.get(corpus)
         return StreamPosition.from_json(content) if content else None
 
@@ -118,9 +120,9 @@ class Speed:
 
     Args:
         device: hardware of each process.
-        precision: of matrix products: no, tf32, bf16 or fp16.
+        precision: precision of matrix products: no, tf32, bf16 or fp16.
         processes: number of processes that share the work.
-        flops_per_token: of each phase, forward and backward; None where unknown.
+        flops_per_token: operations per token of each phase, forward and backward; None if unknown.
     """
 
     device: Hardware
@@ -129,7 +131,7 @@ class Speed:
     flops_per_token: Sequence[float | None]
 
     def utilisation(self, phase: int, tokens_per_second: float) -> float | None:
-        """Return the share of the devices' peak; None where the peak is unknown."""
+        """Return the share of the devices' peak that is used; None if the peak is unknown."""
         flops = self.flops_per_token[phase]
         return None if flops is None else model_flop_utilisation(
             flops * tokens_per_second / self.processes, self.device, self.precision)
@@ -137,7 +139,7 @@ class Speed:
 
 def speed_of(config: PretrainedConfig, schedule: Schedule, corpora: Mapping[str, Corpus],
              settings: OptimizationConfig, accelerator: Accelerator) -> Speed:
-    """Work out the cost of a token in each phase, on this device."""
+    """Compute the cost of a token in each phase, on this device."""
     flops = [training_flops_per_token(
         config, attended_tokens(phase, corpora),
         1.0 if phase.objective.objective == "causal" else phase.objective.mask_rate)
@@ -151,9 +153,9 @@ class Reporter:
     """Running sums over steps, turned into lines of metrics.
 
     Args:
-        progress: of the run; sums and lines are kept there.
-        every: steps between lines.
-        steps: of the run.
+        progress: progress of the run; stores sums and lines.
+        every: number of steps between lines.
+        steps: number of steps of the run.
         speed: hardware and cost of a token.
     """
 
@@ -173,7 +175,7 @@ class Reporter:
         return lines
 
     def settle(self) -> None:
-        """Add the last step to the sums, which waits for the device."""
+        """Add the last step to the sums; this waits for the device."""
         if self._last is None:
             return
         step, self._last = self._last, None
@@ -193,9 +195,9 @@ class Reporter:
                         f"gradient norm {norm:.4g} is far above the steps before it"}]
 
     def account(self, step: StepResult, phase_step: PhaseStep) -> JsonObject | None:
-        """Take a step; return a line at a phase's end and every few steps.
+        """Record a step; return a line at a phase's end and every few steps.
 
-        Other steps join the sums with the next one, when the device has computed them.
+        A step is added to the sums at the next call, when the device has computed it.
         """
         self.settle()
         progress, self._last = self._progress, step

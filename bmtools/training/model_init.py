@@ -39,13 +39,13 @@ class InitialModel:
     """A model before training.
 
     Args:
-        tokenizer: of the model.
+        tokenizer: the model's tokenizer.
         vocabulary: fingerprint of the tokenizer.
-        config: of the model.
+        config: the model's configuration.
         make: returns the model; a resumed run never calls it.
-        next_sentence: head of next-sentence prediction that its checkpoint has, if any.
-        make_objectives: makes the objectives of all phases of a plan, and that of `HELD_OUT`
-            text, around a model and its head of next-sentence prediction; None for pretraining.
+        next_sentence: head of next-sentence prediction in its checkpoint, if any.
+        make_objectives: makes the objectives of all phases and of `HELD_OUT` text from a plan, a
+            model and its head of next-sentence prediction; None for pretraining.
     """
 
     tokenizer: PreTrainedTokenizerFast
@@ -59,18 +59,18 @@ class InitialModel:
 def load_initial_model(init: ModelInit, seed: int, phases: Sequence[Phase] = (),
                        tokenizer: PreTrainedTokenizerFast | None = None,
                        positions: str = "sinusoid") -> InitialModel:
-    """Load a masked language model, or build one with new weights, which depend on the seed alone.
+    """Load a masked language model, or build one with new weights that depend only on the seed.
 
     Args:
-        init: checkpoint, with the layers to take of it, or architecture.
-        seed: of new weights.
-        phases: whose sequences need positions, where the architecture leaves their number open.
-        tokenizer: of an architecture for which `init` names no directory.
-        positions: sinusoid or random, how learned ones of an architecture start.
+        init: checkpoint, with the layers to use, or architecture.
+        seed: seed of new weights.
+        phases: phases that determine the number of positions, if the architecture does not.
+        tokenizer: tokenizer for an architecture, if `init` does not name one.
+        positions: initialization of learned positions of an architecture: sinusoid or random.
 
     Raises:
         CheckpointError: the checkpoint or the tokenizer cannot be used.
-        BmtoolsError: no such architecture.
+        BmtoolsError: the architecture is unknown.
     """
     if init.checkpoint is not None:
         checkpoint = load_checkpoint(init.checkpoint)
@@ -94,11 +94,11 @@ def load_initial_model(init: ModelInit, seed: int, phases: Sequence[Phase] = (),
 
 
 def check_fits(initial: InitialModel, phases: Sequence[Phase]) -> None:
-    """Refuse phases that a model cannot be trained on; cheap.
+    """Reject phases that a model cannot be trained on, without loading weights.
 
     Raises:
-        BmtoolsError: sequences longer than its positions, sentence pairs without token types, or
-            layers to freeze that it does not have.
+        BmtoolsError: sequences are longer than its positions, it has no token types for sentence
+            pairs, or it does not have all layers to freeze.
     """
     set_status("checking settings")
     outline = build_model(initial.config, "meta")
@@ -112,10 +112,10 @@ def check_fits(initial: InitialModel, phases: Sequence[Phase]) -> None:
 
 
 def padded_lengths(schedule: Schedule, accelerator: Accelerator) -> list[int] | None:
-    """List the lengths of padded sequences; None where any length will do.
+    """List the lengths to pad sequences to; None if any length is suitable.
 
-    In half precision a processor works best on multiples of some number, and a CPU compiles its
-    products anew for each shape.
+    In half precision a processor is fastest on multiples of a number, and a CPU compiles its
+    products again for each shape.
     """
     if accelerator.mixed_precision == "no":
         return None
@@ -125,12 +125,12 @@ def padded_lengths(schedule: Schedule, accelerator: Accelerator) -> list[int] | 
 
 def prepare_packing(model: PreTrainedModel, schedule: Schedule, corpora: Mapping[str, Corpus],
                     collator: Collator, seed: int, accelerator: Accelerator) -> None:
-    """Prepare a model for packed sequences, and check it on the first ones of each phase.
+    """Prepare a model for packed sequences, and check it on the first two of each phase.
 
     Call it before the model is wrapped or sharded.
 
     Raises:
-        BmtoolsError: a document changes its neighbour, or differs from itself alone.
+        BmtoolsError: a document influences its neighbour, or differs from the same document alone.
     """
     model.to(accelerator.device)
     prepare_packed(model)

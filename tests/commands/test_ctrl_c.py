@@ -1,4 +1,4 @@
-"""Ctrl-C on a terminal: the first one saves a state, a second one leaves at once."""
+"""Ctrl-C on a terminal: the first one saves a state, a second one exits at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs a pseudo-
 PROCESSES = pytest.mark.parametrize("more", [
     (), pytest.param(("--processes", "2"), marks=pytest.mark.slow)], ids=["one", "two processes"])
 CTRL_C = b"\x03"
-STOPPING = "stopping after this step, then saving a state; a second Ctrl-C leaves at once"
+STOPPING = "stopping after this step and saving the training state; press Ctrl-C again to exit now"
 SECONDS = 240.0
 STEPS = ("--steps", "100000", "--max-length", "16", "--batch-size", "4", "--set", "logging_steps=1")
 # After the third step each takes minutes.

@@ -127,7 +127,7 @@ def test_hours_of_several_processes_are_those_at_best(
     assert found["kwh"] == pytest.approx(0.4 * hours, rel=0.01)
     [warning] = found["warnings"]
     times = {1: "", 4: "4 times "}[speed]
-    assert f"the 4 processes are {times}as fast as one, which was not measured" in warning
+    assert f"without a measurement, that 4 processes are {times}as fast as one" in warning
     with pytest.raises(BmtoolsError, match="found 8, expected a multiple of the 3 processes"):
         look(toy_phase(2, BatchConfig(32, 8)), processes=3)
 
@@ -220,8 +220,8 @@ def test_a_card_that_is_not_here_has_bounds(look: Callable[..., JsonObject],
         sum(column) for column in zip(*(phase["hours"] for phase in found["phases"]),
                                       strict=True)], rel=0.001)
     [warning] = found["warnings"]
-    assert warning.startswith("a forecast for h100, which is not here: nothing was timed")
-    assert "20, 25 and 45 % of its peak" in warning
+    assert warning.startswith("forecast for h100, which this machine does not have: nothing was timed")
+    assert "20, 25 and 45 % of the card's peak" in warning
     assert look(toy_phase(2), card="t4")["precision"] == "fp16"
 
 

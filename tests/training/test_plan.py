@@ -105,7 +105,7 @@ def test_a_deterministic_run_wants_a_micro_batch_of_its_own(plan: TrainingPlan) 
     check(deterministic=True)
     check(deterministic=True, memory_gib=3, micro_batch_size=2)
     with pytest.raises(BmtoolsError, match=r"deterministic: memory_gib chooses the micro-batch by "
-                                           r"the memory that is free.*expected micro_batch_size"):
+                                           r"the free memory.*expected micro_batch_size"):
         check(deterministic=True, memory_gib=3)
 
 

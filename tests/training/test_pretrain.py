@@ -102,7 +102,7 @@ def test_a_run_keeps_the_precision_that_auto_chose(
     assert "has precision bf16, found no; resume with the same settings" in refused.err
     outcome = run(*start, "--resume")
     assert outcome.code == 0
-    assert "bmtools: --precision auto: bf16, as the run was begun with it\n" in outcome.err
+    assert "bmtools: --precision auto: bf16, because the run was started with it\n" in outcome.err
     assert read_manifest(tmp_path / "m")["settings"]["precision"] == "bf16"
     assert read_run_config(str(tmp_path / "m/phases.toml")).run["precision"] == "bf16"
     plain = run(*arguments(corpus, vocabulary, tmp_path / "n", "--steps", "4"),
@@ -232,8 +232,8 @@ def test_launched_by_itself_or_by_accelerate_it_gives_the_losses_of_one(
         [expected[step] for step in found], abs=2e-5)
     # A slow machine reports progress every ten seconds.
     messages = [line for line in err.splitlines() if line.startswith("bmtools: ")]
-    assert messages == ["bmtools: stopping after this step, then saving a state; a second Ctrl-C "
-                        "leaves at once, without it",
+    assert messages == ["bmtools: stopping after this step and saving the training state; press "
+                        "Ctrl-C again to exit now without saving",
                         "bmtools: stopped before the end; use --resume to continue",
                         f"bmtools: 1 bad record in {tmp_path / 'rejects.jsonl'}"]
     assert len((tmp_path / "rejects.jsonl").read_text().splitlines()) == 1

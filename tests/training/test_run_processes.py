@@ -307,8 +307,8 @@ def test_each_phase_is_kept_and_froze_its_weights(
         (5, "detour"), (11, "pairs"), (18, "late")]
 
 
-STOPPING = ("bmtools: stopping after this step, then saving a state; a second Ctrl-C leaves at "
-            "once, without it\n")
+STOPPING = ("bmtools: stopping after this step and saving the training state; press Ctrl-C again to "
+            "exit now without saving\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
@@ -625,7 +625,7 @@ def test_processes_without_a_shared_disk_stop_before_text_is_encoded(
     for errors in job._errs:
         assert errors.read_text() == (
             f"bmtools: out.run: found no such directory on {os.uname().nodename} (process 1), "
-            "expected a directory that all machines share; write to a disk that they share\n")
+            "expected a directory that all machines share; write to a shared disk\n")
     assert not list((tmp_path / "0").iterdir()) and not list((tmp_path / "1").iterdir())
 
 
