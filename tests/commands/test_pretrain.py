@@ -160,7 +160,7 @@ PHASES = {
      "one.jsonl: found 1 document, expected 2 or more, because next-sentence "),
     (("--set", "schedule=wsd", "--set", "decay_ratio=0.5", "--set", "warmup_steps=3"),
      "phase 'main': --set warmup_steps: found 3, expected at most 2: the decay of the schedule b"),
-    (("plain",), "corpus.jsonl: found records together with shards, expected only one kind; convert"),
+    (("plain",), "corpus.jsonl: found records together with shards, expected only one kind;"),
 ])
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the CPU's messages are meant")
 def test_what_cannot_work_is_one_line_before_training(

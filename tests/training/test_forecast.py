@@ -220,7 +220,7 @@ def test_a_card_that_is_not_here_has_bounds(look: Callable[..., JsonObject],
         sum(column) for column in zip(*(phase["hours"] for phase in found["phases"]),
                                       strict=True)], rel=0.001)
     [warning] = found["warnings"]
-    assert warning.startswith("forecast for h100, which this machine does not have: nothing was timed")
+    assert warning.startswith("forecast for h100, which this machine does not have: nothing was")
     assert "20, 25 and 45 % of the card's peak" in warning
     assert look(toy_phase(2), card="t4")["precision"] == "fp16"
 

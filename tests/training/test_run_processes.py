@@ -307,8 +307,8 @@ def test_each_phase_is_kept_and_froze_its_weights(
         (5, "detour"), (11, "pairs"), (18, "late")]
 
 
-STOPPING = ("bmtools: stopping after this step and saving the training state; press Ctrl-C again to "
-            "exit now without saving\n")
+STOPPING = ("bmtools: stopping after this step and saving the training state; press Ctrl-C again "
+            "to exit now without saving\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
