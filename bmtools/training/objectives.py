@@ -21,16 +21,16 @@ from bmtools.recipes.settings import PretrainingConfig
 from bmtools.records import JsonMapping, JsonObject
 
 Lengths = Tensor | DocumentLengths | None
-"""Packed documents, or (documents,) tokens of each; None where sequences are padded."""
+"""Packed documents, or (documents,) tokens of each; None if sequences are padded."""
 
 
 Inputs = JsonMapping
-"""Arguments of an objective's forward pass by name: tensors, and what is made of them."""
+"""Arguments of an objective's forward pass by name: tensors and objects made from tensors."""
 
 
 @dataclass(frozen=True)
 class LossTerm:
-    """Weight of a term of a loss, and the key of the batch count that divides its sum."""
+    """Weight of a loss term, and the key of the batch count that divides the term's sum."""
 
     weight: float
     per: str
@@ -39,9 +39,9 @@ class LossTerm:
 class Objective(nn.Module):
     """A model and its loss.
 
-    `loss_terms` are minimised, `metrics` only reported, with the key of the batch count that
-    divides each; `forward` returns the sums of both. `active` is the objective itself or, of
-    several, the selected one. `next_sentence` is the head of next-sentence prediction that is
+    `loss_terms` are minimised, and `metrics` are only reported. Both have the key of the batch
+    count that divides each. `forward` returns the sums of both. `active` is the objective itself or
+    the selected one of several. `next_sentence` is the head of next-sentence prediction that is
     saved with the model, if any.
     """
 
@@ -52,11 +52,11 @@ class Objective(nn.Module):
 
     def __init__(self, model: PreTrainedModel) -> None:
         super().__init__()
-        self.model: Any = model  # nn.Module types its members otherwise
-        self.__dict__["active"] = self  # not a module of this one
+        self.model: Any = model  # nn.Module gives its members other types
+        self.__dict__["active"] = self  # not registered as a module
 
     def prepare(self, micro_batch: Inputs, padded: bool = False) -> JsonObject:
-        """Make on the CPU what a pass needs beside a micro-batch, which need not be raw.
+        """Add the other inputs of a pass to a micro-batch, on the CPU; prepared inputs are kept.
 
         Args:
             micro_batch: arguments of `forward` by name, on the CPU.
@@ -71,9 +71,9 @@ class EncoderInputs:
 
     Args:
         input_ids: (batch, tokens) or, packed, (tokens,).
-        attention_mask: (batch, tokens) bool, False on padding; None where packed.
-        lengths: of packed documents, or (documents,) tokens of each; None where padded.
-        token_type_ids: shaped as input_ids, 0 in a first segment, 1 in a second; or None.
+        attention_mask: (batch, tokens) bool, False on padding; None if packed.
+        lengths: lengths of packed documents, or (documents,) tokens of each; None if padded.
+        token_type_ids: same shape as input_ids, 0 in a first segment, 1 in a second; or None.
     """
 
     input_ids: Tensor
@@ -90,22 +90,22 @@ class EncoderInputs:
                       token_type_ids=self.token_type_ids)
 
     def cls_states(self, states: Tensor) -> Tensor:
-        """Select the states of the [CLS] positions, (documents, width)."""
+        """Select the states at [CLS] positions, (documents, width)."""
         if self.lengths is None:
             return states[:, 0]
         return states[as_documents(self.lengths, states.device).starts.long()]
 
     def token_states(self, states: Tensor) -> Tensor:
-        """Select the states of all tokens but padding, (tokens, width).
+        """Select the states of all tokens except padding, (tokens, width).
 
-        Those of a packed pass may come as one sequence and end with padding.
+        States of a packed pass may be one sequence that ends with padding.
         """
         if self.attention_mask is None:
             return states.flatten(0, -2)[:self.input_ids.numel()]
         return states[self.attention_mask]
 
     def token_positions(self) -> Tensor:
-        """Number all tokens but padding across sequences, int64; waits for a GPU where padded."""
+        """Return positions of all tokens except padding, int64; waits for a GPU if padded."""
         if self.attention_mask is None:
             return torch.arange(self.input_ids.numel(), device=self.input_ids.device)
         return self.attention_mask.flatten().nonzero().squeeze(1)
@@ -126,19 +126,18 @@ class LabelObjective(Objective):
 
 
 def masked_positions(labels: Tensor) -> Tensor:
-    """Number the positions with a label across sequences, int64; waits for a GPU."""
+    """Return the positions with a label across sequences, int64; waits for a GPU."""
     return (labels.flatten() != IGNORED).nonzero().squeeze(1)
 
 
 class MaskedObjective(LabelObjective):
-    """Masked language modelling; the head runs at masked positions only.
-
-    With a head of sentence pairs it also predicts whether two follow each other (Devlin et al.
-    2019, section 3.1) or their order (Lan et al. 2020, ALBERT, section 3.1).
+    """Masked language modelling; the head runs only at masked positions. With a head of sentence
+    pairs it also predicts whether two segments follow each other (Devlin et al. 2019, section 3.1)
+    or their order (Lan et al. 2020, ALBERT, section 3.1).
 
     Args:
         model: a masked language model.
-        head: of sentence pairs, that learned before or a new one; or None.
+        head: head for sentence pairs, trained or new; or None.
         term: nsp or sop, the name of the loss of pairs.
     """
 
@@ -159,7 +158,7 @@ class MaskedObjective(LabelObjective):
                 masked: Tensor | None = None) -> dict[str, Tensor]:
         """Sum cross-entropies, in nats, over labelled positions and pairs.
 
-        `nsp_labels` (pairs,), other shapes as in `EncoderInputs`.
+        `nsp_labels` is (pairs,); for other shapes see `EncoderInputs`.
         """
         inputs = EncoderInputs(input_ids, attention_mask, lengths, token_type_ids)
         states = inputs.encode(self.model)
@@ -168,7 +167,7 @@ class MaskedObjective(LabelObjective):
 
     def pair_sums(self, inputs: EncoderInputs, states: Tensor,
                   nsp_labels: Tensor | None) -> dict[str, Tensor]:
-        """Sum the loss of pairs, and count the correct predictions; nothing without a head."""
+        """Sum the loss of pairs, and count the correct predictions; empty without a head."""
         if self.head is None or nsp_labels is None:
             return {}
         logits = self.head(inputs.cls_states(states)[:, None]).float()
@@ -180,26 +179,26 @@ class AdversarialObjective(MaskedObjective):
     """Masked language modelling whose predictions withstand adversarial perturbations.
 
     The perturbation of the embeddings starts from noise and ascends the divergence from the clean
-    predictions; only predictions at masked positions are made and compared. Each side of the
-    symmetric divergence has the other one as a constant target, as in the authors' code.
+    predictions. Only predictions at masked positions are made and compared. Each side of the
+    symmetric divergence uses the other side as a constant target, as in the authors' code.
 
-    Two departures from algorithm 1. The gradient is normalised before its step, as in the
-    authors' code for fine-tuning: its own length says little beside noise this small. And the
-    noise is larger by default, because bfloat16 does not see the published 1e-5: the cosine
-    between the gradient and the exact one is then 0.2, against 0.8 at 1e-3 (float32: 0.999 and
-    more at both; 2 layers of 128, Italian clinical text).
+    There are two departures from algorithm 1. First, the gradient is normalised before its step, as
+    in the authors' code for fine-tuning, because its length has little meaning with such small
+    noise. Second, the default noise is larger, because bfloat16 rounds away the published 1e-5: the
+    cosine between the gradient and the exact gradient is then 0.2, against 0.8 at 1e-3 (float32:
+    0.999 and more for both; 2 layers of 128, Italian clinical text).
 
-    Noise comes from torch's own generator, as dropout's does: seed it at each step. With dropout
-    on, the divergence measures what dropout changes too.
+    Noise is sampled with torch's global generator, like dropout: seed it at each step. With
+    dropout, the divergence also includes the changes by dropout.
 
-    Source: Liu et al. 2020 (ALUM), algorithm 1, which Gu et al. 2021 (PubMedBERT), section 2.4,
-    pretrain with.
+    Source: Liu et al. 2020 (ALUM), algorithm 1, used in pretraining by Gu et al. 2021 (PubMedBERT),
+    section 2.4.
 
     Args:
         model: a masked language model.
-        settings: of the perturbation and the weight of the term `adversarial`.
-        head: of sentence pairs, predicted by the clean pass; or None.
-        term: nsp or sop, the name of their loss.
+        settings: settings of the perturbation, and the weight of the term `adversarial`.
+        head: head for sentence pairs, which the clean pass predicts; or None.
+        term: nsp or sop, the name of the loss of pairs.
     """
 
     def __init__(self, model: PreTrainedModel, settings: PretrainingConfig,
@@ -214,9 +213,9 @@ class AdversarialObjective(MaskedObjective):
                 lengths: Lengths = None, token_type_ids: Tensor | None = None,
                 nsp_labels: Tensor | None = None,
                 masked: Tensor | None = None) -> dict[str, Tensor]:
-        """Sum the terms, in nats, over labelled positions and pairs; shapes as in `EncoderInputs`.
+        """Sum the terms, in nats, over labelled positions and pairs; shapes: see `EncoderInputs`.
 
-        The term `adversarial` is 0 while the model is not in training.
+        The term `adversarial` is 0 if the model is not in training mode.
         """
         inputs = EncoderInputs(input_ids, attention_mask, lengths, token_type_ids)
         positions = masked_positions(labels) if masked is None else masked
@@ -242,16 +241,16 @@ class AdversarialObjective(MaskedObjective):
                 + divergence(perturbed.detach(), clean)}
 
     def _ascend(self, clean: Tensor, tokens: Tensor, predict: Callable[[], Tensor]) -> Tensor:
-        """Ascend from noise to a perturbation, shaped as input_ids and width."""
+        """Ascend from noise to a perturbation, (*shape of input_ids, width)."""
         noise, largest = self._settings.adversarial_noise, self._settings.adversarial_step
         weight = self.model.get_input_embeddings().weight
         perturbation = torch.randn(*tokens.shape[:-1], weight.shape[1], device=weight.device,
                                    dtype=weight.dtype) * tokens * noise
         perturbation.requires_grad_()
         with self._perturbed(perturbation):
-            # As small as the noise, it would vanish in float16.
+            # Divide by the noise: a gradient as small as the noise would vanish in float16.
             [gradient] = torch.autograd.grad(divergence(clean, predict()) / noise, perturbation)
-        # Each token's step has 1 as its largest element; 0 stays 0.
+        # The largest element of each token's step is 1; a step of 0 stays 0.
         lengths = torch.linalg.vector_norm(gradient, float("inf"), dim=-1, keepdim=True)
         step = gradient / lengths.clamp(min=torch.finfo(gradient.dtype).tiny)
         return (perturbation.detach() + largest * step).clamp(-largest, largest)
@@ -260,8 +259,8 @@ class AdversarialObjective(MaskedObjective):
     def _perturbed(self, perturbation: Tensor) -> Iterator[None]:
         """Add a perturbation, (..., tokens, width), to the embeddings.
 
-        The model still takes ids, so positions, masks and packing stay the same in every
-        architecture. Packed tokens may be followed by padding, which is not perturbed.
+        The model still gets ids, so positions, masks and packing stay the same in every
+        architecture. Padding after packed tokens is not perturbed.
         """
         def add(_module: Any, _inputs: Any, embedded: Tensor) -> Tensor:
             padding = embedded.shape[-2] - perturbation.shape[-2]
@@ -275,7 +274,7 @@ class AdversarialObjective(MaskedObjective):
 
 
 def divergence(target: Tensor, logits: Tensor) -> Tensor:
-    """Sum the Kullback-Leibler divergences, in nats, of predictions from a target.
+    """Sum the Kullback-Leibler divergences, in nats, between a target and predictions.
 
     Args:
         target: (positions, vocabulary) logits.
@@ -287,7 +286,7 @@ def divergence(target: Tensor, logits: Tensor) -> Tensor:
 
 
 class CausalObjective(LabelObjective):
-    """Causal language modelling: a quick way below the loss of token frequencies.
+    """Causal language modelling, which quickly learns more than token frequencies.
 
     Source: the causal detour of Touchent and de la Clergerie 2026, arXiv 2605.12438.
     """
@@ -297,7 +296,7 @@ class CausalObjective(LabelObjective):
 
     def forward(self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None,
                 lengths: Lengths = None, masked: Tensor | None = None) -> dict[str, Tensor]:
-        """Sum cross-entropy, in nats, of each next token; shapes as in `EncoderInputs`."""
+        """Sum the cross-entropy, in nats, of each next token; see `EncoderInputs` for shapes."""
         states = EncoderInputs(input_ids, attention_mask, lengths).encode(self.model, causal=True)
         sums = _mlm_sums(self.model, states, labels, masked)
         return {"causal": sums["mlm"], "causal_accuracy": sums["mlm_accuracy"]}
@@ -313,18 +312,18 @@ def _mlm_sums(model: PreTrainedModel, states: Tensor, labels: Tensor,
 
 
 class PhasedObjective(Objective):
-    """One model with several objectives, of which `switch` selects one.
+    """One model with several objectives; `switch` selects one.
 
     Args:
-        model: which all of them train.
-        objectives: around it, by name.
-        next_sentence: head that is saved with the model, whether one of them trains it or not.
+        model: the model that all objectives train.
+        objectives: objectives with this model, by name.
+        next_sentence: head that is saved with the model, whether it is trained or not.
     """
 
     def __init__(self, model: PreTrainedModel, objectives: Mapping[str, Objective],
                  next_sentence: NextSentenceHead | None = None) -> None:
         super().__init__(model)
-        # The head and the objectives are not modules of this one, so that each weight is trained,
+        # The head and the objectives are not registered as modules, so that each weight is trained,
         # saved and synchronised once.
         self.__dict__["next_sentence"] = next_sentence
         self.heads = nn.ModuleDict({

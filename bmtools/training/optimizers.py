@@ -1,7 +1,7 @@
 """Optimizers by name, and their parameter groups.
 
-All keep states under the names and shapes of torch's AdamW, or of its Muon, so that a state can be
-saved and resumed without knowing the optimizer.
+All states have the names and shapes of torch's AdamW or Muon, so that a state can be saved and
+resumed for any optimizer.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def parameter_groups(objective: Objective, weight_decay: float,
     """Group weights by learning rate and decay: matrices decay, biases and norms do not.
 
     Each group has `lr_scale`, a factor of the scheduled learning rate, and `use_muon`, true for
-    matrices of the encoder's layers. Frozen weights are grouped too, so that a later phase can
-    train them; an optimizer skips weights without a gradient.
+    matrices of the encoder's layers. Frozen weights are also grouped, so that a later phase can
+    train them. An optimizer skips weights without a gradient.
 
     Args:
-        objective: holds the model as `model`, perhaps with weights beside it.
-        weight_decay: of matrices.
-        lr_scales: factor of the learning rate by name within the model, such as those of
-            `layerwise_lr_scales`; 1 where absent.
+        objective: contains the model as `model`, and may have other weights.
+        weight_decay: weight decay of matrices.
+        lr_scales: factor of the learning rate by name in the model, such as the result of
+            `layerwise_lr_scales`; default: 1.
     """
     weights_of_model = dict(objective.model.named_parameters())
     scales = {id(weights_of_model[name]): scale for name, scale in (lr_scales or {}).items()}
@@ -69,12 +69,12 @@ def make_optimizer(name: str, groups: list[Group], learning_rate: float,
     Args:
         name: adamw or muon.
         groups: each with its own weight decay.
-        learning_rate: before the first step; the loop sets it anew at each.
-        betas: decay of the means of gradients and of their squares; Muon takes its own.
-        epsilon: of AdamW.
+        learning_rate: learning rate before the first step; the loop sets it at each step.
+        betas: decay of the means of gradients and squared gradients; Muon uses its own values.
+        epsilon: epsilon of AdamW.
 
     Raises:
-        CheckpointError: muon, and the model holds no layers with matrices.
+        CheckpointError: for muon, if the model has no layers with matrices.
     """
     if name == "adamw":
         return AdamW(groups, lr=learning_rate, betas=betas, eps=epsilon, fused=True)
@@ -84,23 +84,23 @@ def make_optimizer(name: str, groups: list[Group], learning_rate: float,
 class Muon(AdamW):
     """Orthogonalised momentum for the matrices of the layers, AdamW for all other weights.
 
-    The step of a matrix is scaled by 0.2 times the root of its longer side, which gives it the
-    size of AdamW's, so that one learning rate and one decay serve both. A fused matrix, such as
-    ModernBERT's queries, keys and values, is orthogonalised as one.
+    The step of a matrix is scaled by 0.2 times the root of its longer side. This gives it the size
+    of AdamW's steps, so that both use the same learning rate and decay. A fused matrix, such as
+    ModernBERT's queries, keys and values, is orthogonalised as one matrix.
 
     This is `torch.optim.Muon` with `adjust_lr_fn="match_rms_adamw"`, whose Newton-Schulz steps
-    always run in bfloat16, one matrix after the other. On a processor with bfloat16 instructions
-    the two agree to the bit for matrices of 768; without them torch emulates bfloat16, which took
-    fifty times as long as float32 here and moved weights 0.7 % differently.
+    always run in bfloat16, one matrix after the other. On a CPU with bfloat16 instructions both
+    give the same bits for matrices of 768. Without these instructions torch emulates bfloat16,
+    which took fifty times as long as float32 here and moved weights 0.7 % differently.
 
     Source: Jordan et al. 2024, kellerjordan.github.io/posts/muon; Liu et al. 2025, arXiv
     2502.16982, equation 4, for the scale.
 
     Args:
-        groups: weights, their decay, and `use_muon` where Muon trains them.
-        learning_rate: before the first step.
-        betas: AdamW's.
-        epsilon: AdamW's.
+        groups: weights, their decay, and `use_muon` if Muon trains them.
+        learning_rate: learning rate before the first step.
+        betas: betas of AdamW.
+        epsilon: epsilon of AdamW.
     """
 
     def __init__(self, groups: Iterable[Group], learning_rate: float,
@@ -125,7 +125,7 @@ class Muon(AdamW):
                 self._step_matrices(group, matrices)
 
     def _step_matrices(self, group: Group, weights: list[nn.Parameter]) -> None:
-        """Update matrices of one shape, orthogonalised in one batch."""
+        """Update matrices of the same shape, which are orthogonalised in one batch."""
         gradients = [weight.grad for weight in weights if weight.grad is not None]
         for weight in weights:
             if not self.state[weight]:
@@ -134,7 +134,8 @@ class Muon(AdamW):
         torch._foreach_lerp_(momenta, gradients, 1 - _MUON_MOMENTUM)
         nesterov = torch._foreach_lerp(gradients, momenta, _MUON_MOMENTUM)
         stacked = torch.stack(nesterov)
-        # Of shards each process gathers the matrices, and all do the same work.
+        # If weights are sharded, each process gathers the matrices, and all processes do the same
+        # work.
         whole = stacked.full_tensor() if isinstance(stacked, DTensor) else stacked
         updates = orthogonalise(whole).to(weights[0].dtype)
         if isinstance(stacked, DTensor):
@@ -146,9 +147,9 @@ class Muon(AdamW):
 
 
 def orthogonalise(matrices: Tensor) -> Tensor:
-    """Bring the singular values of matrices near 1 by a few Newton-Schulz steps.
+    """Move the singular values of matrices close to 1 with a few Newton-Schulz steps.
 
-    Computes in bfloat16, as published; in float32 on a CPU without bfloat16 instructions.
+    The steps run in bfloat16, as published, or in float32 on a CPU without bfloat16 instructions.
 
     Args:
         matrices: (number, rows, columns).

@@ -1,6 +1,6 @@
-"""A training run before it starts: model, data, settings, output and the directories beside it.
+"""Plan of a training run: model, data, settings, output and the directories next to it.
 
-Importing this costs nothing.
+This is a light module without torch.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from bmtools.recipes.toml import load_recipe, override, read_run_config
 from bmtools.records import JsonObject
 
 MAIN, REPLAY, EVALUATE, RETAIN = "text", "replay", "evaluate", "retain"
-"""Names of the corpus without a name of its own, and of those with a role of their own."""
+"""Names of the corpus without a given name, and of corpora with a special role."""
 LAYOUT = "layout"
 """Name of the layout in a run's identity."""
 PRECISION = "precision"
@@ -46,18 +46,18 @@ Scorer = Callable[[Path], Sequence[JsonObject]]
 Data = Paths | Mapping[str, Paths]
 """Files of records or directories of shards; corpora of a mixture by name."""
 STATE = "state.json"
-"""Name of the file of a state that has the progress of the run."""
+"""Name of the file in a state that contains the progress of the run."""
 STATES = "step-*"
 """Pattern of the names of states, which sort by step."""
 DISTILLATION_WARMUP = 0.05
-"""Warm-up ratio of distillation where no phases file gives one."""
+"""Warm-up ratio of distillation, if no phases file sets it."""
 CONTINUED_LEARNING_RATE = 1e-4
-"""Learning rate of a checkpoint without recipe or phases file; Devlin et al. 2019, section A.2."""
-# Settings that may change when a run is resumed: how the work is cut up, names of files whose
-# content is compared instead, and what to do about a spike that ended the session before.
+"""Learning rate for a checkpoint without recipe or phases file; Devlin et al. 2019, section A.2."""
+# Settings that may change when a run is resumed: the division of the work, names of files whose
+# content is compared instead, and the handling of a spike that ended the previous session.
 _FREE = ("micro_batch_size", "memory_gib", "activation_checkpointing", "compile", "device",
          "model", "tokenizer", "teacher", "student", "terms", "skip_spikes")
-# Those of them that change the rounding of sums, which a deterministic run must not.
+# Settings of these that change the rounding of sums; in a deterministic run they must not change.
 _ROUNDING = ("micro_batch_size", "compile")
 
 
@@ -69,7 +69,7 @@ class ModelInit:
         checkpoint: directory of a masked language model.
         architecture: its name, or the path of a config.json.
         tokenizer: directory of the tokenizer for an architecture; a checkpoint has its own.
-        take_layers: those of the checkpoint to take, see `taken_layers`; empty for all.
+        take_layers: layers of the checkpoint to use, see `taken_layers`; empty for all.
     """
 
     checkpoint: Path | None = None
@@ -84,8 +84,8 @@ class DataConfig:
 
     Args:
         train: files of each corpus to train on, by its name.
-        auxiliary: files of the corpora to replay, to evaluate and to retain, by these names.
-        lang: language of records that name none, for sentence splitting.
+        auxiliary: files of the corpora named after their use: replay, evaluate and retain.
+        lang: default language of records, for sentence splitting.
         segmenter: word segmenter.
         terms: file of words and phrases for masking by terms.
     """
@@ -101,7 +101,7 @@ class DataConfig:
             if not re.fullmatch(r"[\w-]+", name) or name in (REPLAY, EVALUATE, RETAIN):
                 raise ValueError(
                     f"{setting('corpus')}: found the name {name!r}, expected letters, digits, - "
-                    f"and _, and none of {REPLAY}, {EVALUATE} and {RETAIN}")
+                    f"and _, and not {REPLAY}, {EVALUATE} or {RETAIN}")
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class TrainingPlan:
         config: phases of the run.
         optimization: optimizer, precision and memory.
         reporting: metrics, states and kept checkpoints.
-        regularization: towards the initial weights.
+        regularization: regularization towards the initial weights.
         pretraining: replay, perturbation of the embeddings and new weights.
         distillation: losses of a student; None for pretraining.
         extra: further settings of the command, by name.
@@ -122,8 +122,8 @@ class TrainingPlan:
         resume: continue from the newest state, if there is one.
         overwrite: replace an existing checkpoint or unfinished run.
         began: start of this session on the monotonic clock, in seconds.
-        step: the command; its energy is that of the run.
-        scorers: return the scores of a checkpoint by its directory; the first line counts.
+        step: the command; its energy is recorded as the run's energy.
+        scorers: return the scores of a checkpoint from its directory; the first line is used.
     """
 
     command: str
@@ -144,19 +144,19 @@ class TrainingPlan:
 
     @property
     def layout(self) -> str:
-        """Layout of sequences, which is the same in all phases: packed, padded or still auto."""
+        """Layout of sequences, which is the same in all phases: packed, padded or auto."""
         return self.config.phases[0].batch.layout
 
     @property
     def leaves_weights_unused(self) -> bool:
-        """Whether some steps give some weights no gradient, which data parallelism has to know."""
+        """Whether some weights have no gradient in some steps, which data parallelism must know."""
         phases = self.config.phases
         return len({phase.objective.objective for phase in phases}) > 1 \
             or any(phase.freeze != FreezeConfig() for phase in phases) \
             or (self.distillation is not None and not self.distillation.trains_every_weight)
 
     def resolved(self, layout: Any, precision: Any) -> TrainingPlan:
-        """Resolve the layout of all phases and the precision, in the checkpoint's phases too."""
+        """Return a plan with this layout and precision, also in the saved phases."""
         phases = tuple(replace(phase, batch=replace(phase.batch, layout=layout))
                        for phase in self.config.phases)
         return replace(
@@ -165,7 +165,7 @@ class TrainingPlan:
                            run={**self.config.run, PRECISION: precision}))
 
     def check_targets(self) -> None:
-        """Refuse, before anything heavy, to write over a checkpoint or an unfinished run."""
+        """Raise an error early if a checkpoint or an unfinished run would be overwritten."""
         refuse_existing(self.output, self.overwrite)
         refuse_unfinished(runs_directory(self.output), self.resume, self.overwrite)
 
@@ -183,15 +183,15 @@ class TrainingPlan:
         Args:
             contents: hashes of each corpus's inputs, by its name.
             vocabulary: fingerprint of the tokenizer.
-            steps: of each phase, whatever its length was given in.
-            gpu: its kind, which a deterministic run must keep; empty without one.
+            steps: number of steps of each phase, for any unit of its length.
+            gpu: kind of the GPU, which a deterministic run must keep; empty without a GPU.
         """
         run = self.settings()
         phases = run.pop("phases")
         names = [phase.pop("name") for phase in phases]
         for phase in phases:
             phase.pop(LAYOUT)
-        # A single phase needs no name: `learning_rate`, but `decay: learning_rate`.
+        # A single phase is not named: `learning_rate` instead of `decay: learning_rate`.
         settings = {name if len(phases) == 1 else f"{phase_name}: {name}": value
                     for phase_name, phase in zip(names, phases, strict=True)
                     for name, value in phase.items()}
@@ -212,11 +212,11 @@ def lasting(settings: JsonObject) -> JsonObject:
 
 
 def make_data_config(data: Data, settings: Values) -> tuple[DataConfig, JsonObject]:
-    """Take the corpora of a run out of its settings, for calls from Python.
+    """Separate the corpora of a run from its settings, for calls from Python.
 
     Args:
         data: paths to train on, or paths by name.
-        settings: of the run; those named `replay`, `evaluate`, `retain`, `lang`, `segmenter` and
+        settings: settings of the run; `replay`, `evaluate`, `retain`, `lang`, `segmenter` and
             `terms` belong to the data.
 
     Returns:
@@ -239,17 +239,17 @@ def make_data_config(data: Data, settings: Values) -> tuple[DataConfig, JsonObje
 def make_run_config(recipe: str | None = None, phases: str | Path | None = None,
                     settings: Values | None = None, changes: Sequence[str] = (),
                     **defaults: Any) -> RunConfig:
-    """Put phases together from a recipe, a phases file or nothing, and settings that override them.
+    """Make phases from a recipe, a phases file or defaults, and settings that override them.
 
     Args:
-        recipe: name of a recipe that comes with the package.
+        recipe: name of a recipe in the package.
         phases: path of a phases file, or `-` for stdin.
-        settings: of all phases or of the run, by name.
-        changes: `KEY=VALUE` or `PHASE.KEY=VALUE`; they win over `settings`.
-        defaults: of settings that neither recipe nor file gives.
+        settings: settings of all phases or of the run, by name.
+        changes: `KEY=VALUE` or `PHASE.KEY=VALUE`; they override `settings`.
+        defaults: defaults of settings that the recipe or file does not set.
 
     Raises:
-        ValueError: both recipe and phases, or a setting that is unknown or out of range.
+        ValueError: there are both a recipe and phases, or a setting is unknown or out of range.
         DataError: the phases file cannot be read.
     """
     if recipe and phases:
@@ -264,7 +264,7 @@ def make_run_config(recipe: str | None = None, phases: str | Path | None = None,
 
 
 def continued_defaults(checkpoint: object, output: Path, resume: bool) -> JsonObject:
-    """Return the defaults of a run on a checkpoint; one that is resumed keeps its learning rate."""
+    """Return the defaults of a run on a checkpoint; a resumed run keeps its learning rate."""
     recorded = recorded_identity(output) if resume else {}
     rate = recorded.get("learning_rate") or CONTINUED_LEARNING_RATE
     return {"learning_rate": rate} if checkpoint else {}
@@ -272,7 +272,7 @@ def continued_defaults(checkpoint: object, output: Path, resume: bool) -> JsonOb
 
 def make_init(checkpoint: str | Path | None, architecture: str | None,
               tokenizer: str | Path | None, take_layers: str = "") -> ModelInit:
-    """Take initial weights from settings, of which empty ones count as not given."""
+    """Make initial weights from settings; empty settings count as missing."""
     return ModelInit(Path(checkpoint) if checkpoint else None, architecture or None,
                      Path(tokenizer) if tokenizer else None, take_layers)
 
@@ -280,7 +280,7 @@ def make_init(checkpoint: str | Path | None, architecture: str | None,
 def make_plan(output: Path, config: RunConfig, model: ModelInit, data: DataConfig,
               resume: bool = False, overwrite: bool = False, teacher: Path | None = None,
               step: Step | None = None) -> TrainingPlan:
-    """Plan a run of `pretrain`, or of `distill` where there is a teacher.
+    """Plan a run of `pretrain` or, if there is a teacher, of `distill`.
 
     Args:
         output: checkpoint to write.
@@ -288,24 +288,24 @@ def make_plan(output: Path, config: RunConfig, model: ModelInit, data: DataConfi
         model: initial weights.
         data: corpora of the run.
         resume: continue from the newest state.
-        overwrite: replace what is there.
+        overwrite: replace an existing checkpoint or unfinished run.
         teacher: checkpoint to learn from.
         step: the command.
 
     Raises:
-        ValueError: neither or both of a checkpoint and an architecture, one of two settings that
-            go together, or phases that cannot be distilled.
+        ValueError: there is not exactly one of checkpoint and architecture, one of two settings
+            that belong together is missing, or phases cannot be distilled.
     """
     role = "student" if teacher else "model"
     if (model.checkpoint is None) == (model.architecture is None):
         raise ValueError(f"expected one of {setting(role)} and {setting('architecture')}"
                          + (f", or {setting('take_layers')}" if teacher else ""))
-    # A student's tokenizer is that of its teacher, unless it is given.
+    # By default, a student's tokenizer is its teacher's tokenizer.
     if (model.architecture is None) != (model.tokenizer is None) \
             and (model.tokenizer or not teacher):
         raise ValueError(f"{setting('architecture')} and {setting('tokenizer')} go together")
     if model.architecture and not Path(model.architecture).exists():
-        named_size(model.architecture)  # refuses a wrong name before anything is loaded
+        named_size(model.architecture)  # raises for a wrong name before anything is loaded
     pretraining = run_settings(config.run, PretrainingConfig)
     if bool(pretraining.replay_steps) != (REPLAY in data.auxiliary):
         raise ValueError(f"{setting('replay')} and {setting('replay_steps')} go together")
@@ -315,9 +315,9 @@ def make_plan(output: Path, config: RunConfig, model: ModelInit, data: DataConfi
     parents, distillation = {role: model.checkpoint}, None
     if teacher:
         if any(phase.objective.objective != "masked" for phase in config.phases):
-            raise ValueError(f"{setting('objective')}: distillation works with masked alone")
+            raise ValueError(f"{setting('objective')}: distillation supports only masked")
         if pretraining.adversarial:
-            raise ValueError(f"{setting('adversarial')}: distillation has no adversarial training")
+            raise ValueError(f"{setting('adversarial')}: distillation does not support it")
         own = {"teacher": str(teacher), **own, "take_layers": model.take_layers}
         parents = {"teacher": teacher, **parents}
         distillation = run_settings(config.run, DistillationConfig)
@@ -337,32 +337,33 @@ def runs_directory(output: Path) -> Path:
 
 
 def kept_directory(output: Path) -> Path:
-    """Return the directory of kept checkpoints: those of each phase and of `keep_steps`."""
+    """Return the directory of kept checkpoints, at the ends of phases and every `keep_steps`."""
     return beside(output, KEPT)
 
 
 def last_kept(output: Path, number: int) -> list[Path]:
-    """List the last checkpoints that `keep_steps` kept of a run, in order.
+    """List the last checkpoints that a run kept because of `keep_steps`, in order.
 
     Raises:
-        BmtoolsError: there are fewer.
+        BmtoolsError: there are fewer checkpoints.
     """
     found = sorted(kept_directory(output).glob(STATES))
     if len(found) < number:
         raise BmtoolsError(f"{kept_directory(output)}: found {len(found)} checkpoints of steps, "
-                           f"expected {number} or more; {setting('keep_steps')} keeps them")
+                           f"expected {number} or more; keep them with {setting('keep_steps')}")
     return found[-number:]
 
 
 def newest_state(output: Path) -> Path | None:
-    """Return the newest state of a run; states are put in place whole."""
+    """Return the newest state of a run; states appear only once they are complete."""
     return max(runs_directory(output).glob(STATES), default=None)
 
 
 def recorded_identity(output: Path) -> JsonObject:
     """Read the identity of an unfinished run; empty without one.
 
-    One of several processes calls it, before that one clears directories, and tells the others.
+    Only one of several processes calls this, before it clears directories, and sends the result to
+    the others.
     """
     state = newest_state(output)
     identity = read_object(state / STATE).get("identity") if state else None
@@ -371,13 +372,13 @@ def recorded_identity(output: Path) -> JsonObject:
 
 @contextmanager
 def tidied(output: Path, clears: bool) -> Iterator[None]:
-    """Remove half-written files of a killed session, and a useless directory after an error.
+    """Remove incomplete files of a killed session, and a useless directory after an error.
 
-    A run's directory stays if it has a state, or text that took long to encode.
+    A run's directory is kept if it contains a state or text that took long to encode.
 
     Args:
         output: checkpoint of the run.
-        clears: whether this process removes anything; one of several does.
+        clears: whether this process removes anything; true in one process.
     """
     if not clears:
         yield
@@ -388,7 +389,7 @@ def tidied(output: Path, clears: bool) -> Iterator[None]:
     except BaseException:
         _clear_abandoned(output)
         directory = runs_directory(output)
-        # Encoded text beyond a first shard took minutes.
+        # Encoding text beyond a first shard takes minutes.
         useful = (STATES, "text-*/shard-00001*", "text-*.run/shard-00000*")
         if not any(next(directory.glob(pattern), None) for pattern in useful):
             shutil.rmtree(directory, ignore_errors=True)
@@ -396,7 +397,7 @@ def tidied(output: Path, clears: bool) -> Iterator[None]:
 
 
 def _clear_abandoned(output: Path) -> None:
-    """Remove files and directories that a kill left unfinished."""
+    """Remove incomplete files and directories of a killed run."""
     target = real_path(output)
     remove_abandoned(place_of(target), target)
     for directory in (runs_directory(output), kept_directory(output)):

@@ -32,7 +32,7 @@ def pretrain(data: Data, output: str | Path, *, model: str | Path | None = None,
              on_report: Callable[[JsonObject], None] | None = None,
              scorers: Sequence[Scorer] = (), resume: bool = False,
              overwrite: bool = False, dry_run: bool = False, **settings: object) -> JsonObject:
-    """Train a masked language model to the end, and write its checkpoint.
+    """Train a masked language model, and write its checkpoint.
 
         pretrain("corpus.jsonl", "model", architecture="bert-small", tokenizer="vocabulary",
                  max_length=128, steps=1000)
@@ -40,32 +40,34 @@ def pretrain(data: Data, output: str | Path, *, model: str | Path | None = None,
     Args:
         data: paths of records or shards, or corpora by name for mixtures.
         output: directory of the checkpoint.
-        model: checkpoint to continue; or else
-        architecture: of a model with new weights: bert-base, modernbert-4x256, a config.json ...
+        model: checkpoint to continue; instead of `architecture`.
+        architecture: architecture of a model with new weights: bert-base, modernbert-4x256, a
+            config.json ...
         tokenizer: directory of the tokenizer for an architecture.
-        recipe: name of a recipe that gives phases and settings.
-        phases: TOML file that gives them.
+        recipe: name of a recipe with phases and settings.
+        phases: TOML file with phases and settings.
         on_report: called with each line of metrics, a dictionary, and with `{"note": ...}` for
-            what is to be said to people.
+            messages to people.
         scorers: called with the directory of a checkpoint at the start, at each phase's end and
-            every `eval_steps`; the first line of scores joins the metrics. For example
+            every `eval_steps`; the first line of scores is added to the metrics. For example
             `[partial(bmtools.scoring.mrr, "curated.jsonl")]`.
-        resume: continue from the newest state; a finished run is left alone.
+        resume: continue from the newest state; a finished run is not changed.
         overwrite: replace an existing checkpoint or unfinished run.
-        dry_run: write nothing, and return a forecast of the run; see `forecast`.
-        settings: of all phases or of the run by name, such as `max_length`, `steps` or `seed`;
-            and `replay`, `evaluate`, `retain`, `lang`, `segmenter` and `terms`, as for the command.
+        dry_run: only return a forecast of the run, without output; see `forecast`.
+        settings: settings of all phases or of the run by name, such as `max_length`, `steps` or
+            `seed`; also `replay`, `evaluate`, `retain`, `lang`, `segmenter` and `terms`, as for the
+            command.
 
     Returns:
         description of the checkpoint: `checkpoint` (its path), `steps`, `layout`, `corpora`
         (documents and tokens by name), `last` (the last line of metrics), `tokens_seen`,
-        `wall_seconds`, and `evaluate` and `retained` where those corpora were given. A run that
-        its `budget` or a signal ended has `stopped` (the step), `of`, `state` and `wall_seconds`
-        instead.
+        `wall_seconds`, and `evaluate` and `retained` if these corpora were given. If `budget` or a
+        signal ended the run, the description is `stopped` (the step), `of`, `state` and
+        `wall_seconds`.
 
     Raises:
-        ValueError: a setting that is unknown, out of range or at odds with another one.
-        BmtoolsError: data, model or output that cannot be used, or a loss that diverged.
+        ValueError: a setting is unknown, out of range or contradicts another one. BmtoolsError:
+            data, model or output cannot be used, or the loss diverged.
     """
     data_config, settings = make_data_config(data, settings)
     config = make_run_config(recipe, phases, settings,
@@ -86,11 +88,11 @@ def pretrain_lines(plan: TrainingPlan, model: ModelInit, data: DataConfig,
         model: initial weights.
         data: corpora of the run.
         reject: receives bad records.
-        start: trains the loaded model, or forecasts that.
+        start: trains the loaded model, or makes a forecast.
 
     Raises:
         CheckpointError: a checkpoint, tokenizer or directory of shards cannot be used.
-        BmtoolsError: as for `train`.
+        BmtoolsError: see `train`.
     """
     initial = load_initial_model(model, plan.optimization.seed, plan.config.phases,
                                  positions=plan.pretraining.positions)

@@ -25,20 +25,20 @@ from bmtools.training.loop import LoopHooks, to_device
 from bmtools.training.plan import TrainingPlan, runs_directory
 
 _INITIAL_WEIGHTS = "start.safetensors"
-_MIXOUT_STREAM = 11  # separates these draws from those of batches and masks with the same seed
+_MIXOUT_STREAM = 11  # separates mixout's samples from batches and masks
 
 
 def make_hooks(plan: TrainingPlan, model: PreTrainedModel, state: Path | None,
                accelerator: Accelerator) -> LoopHooks:
-    """Make the hooks of layer-wise learning rates, L2-SP and mixout, each where a plan asks for it.
+    """Make the hooks of layer-wise learning rates, L2-SP and mixout that a plan requests.
 
-    The initial weights are written once, beside the states to resume from.
+    The initial weights are written once, next to the states to resume from.
 
     Args:
         plan: settings of the run.
-        model: with its initial weights, or those of a state; moved to the device.
-        state: directory that the weights come from; None for a new run.
-        accelerator: of the run.
+        model: model with its initial weights or the weights of a state; moved to the device.
+        state: directory of the state; None for a new run.
+        accelerator: accelerator of the run.
     """
     settings = plan.regularization
     initial: Mapping[str, Tensor] = {}
@@ -59,13 +59,13 @@ def make_hooks(plan: TrainingPlan, model: PreTrainedModel, state: Path | None,
 
 def hooks_towards(initial: Mapping[str, Tensor], settings: RegularizationConfig,
                   model: PreTrainedModel, seed: int) -> LoopHooks:
-    """Make the hooks of settings.
+    """Make the hooks for settings.
 
     Args:
         initial: weights that L2-SP and mixout pull towards, by name, on the model's device.
-        settings: what is on.
-        model: that is trained.
-        seed: of mixout's masks.
+        settings: settings of the methods.
+        model: model to train.
+        seed: seed of mixout's masks.
     """
     return LoopHooks(
         layerwise_lr_scales(model, settings.layer_decay) if settings.layer_decay != 1 else {},
@@ -74,12 +74,12 @@ def hooks_towards(initial: Mapping[str, Tensor], settings: RegularizationConfig,
 
 
 def copy_initial_weights(model: nn.Module) -> dict[str, Tensor]:
-    """Copy all weights by name, on their device, from a model without distributed wrappers."""
+    """Copy all weights by name, on their device; the model must not have distributed wrappers."""
     return {name: weight.detach().clone() for name, weight in model.named_parameters()}
 
 
 def load_initial_weights(path: Path, model: nn.Module) -> dict[str, Tensor]:
-    """Read initial weights, each with the device and type of the model's own.
+    """Read initial weights, each with the device and type of the model's weight.
 
     Raises:
         CheckpointError: the file is missing, or has weights that the model does not have.
@@ -93,19 +93,19 @@ def load_initial_weights(path: Path, model: nn.Module) -> dict[str, Tensor]:
 
 def l2_sp_gradients(model: nn.Module, initial: Mapping[str, Tensor],
                     strength: float) -> Callable[[float], None]:
-    """Make a function that adds the gradients of an L2 penalty on the distance from a start.
+    """Make a function that adds gradients of an L2 penalty on the distance from initial weights.
 
-    The penalty is `strength / 2` times the square of the distance. Its gradient is added to the
-    existing ones before clipping, without a graph, times the loss scale of fp16. Weights without
-    an initial weight of their shape (a new head, a new vocabulary) are left alone, and so are
-    frozen ones. Weight decay towards zero continues beside it; switch it off to follow the paper.
+    The penalty is `strength / 2` times the square of the distance. Its gradient, multiplied by the
+    loss scale of fp16, is added to the existing gradients before clipping, without a graph. Frozen
+    weights and weights without an initial weight of the same shape (a new head, a new vocabulary)
+    have no penalty. Weight decay towards zero stays active; switch it off to follow the paper.
 
     Source: Li et al. 2018 (L2-SP), equation 2, without its second term for new weights.
 
     Args:
-        model: without distributed wrappers, on its device.
+        model: model without distributed wrappers, on its device.
         initial: initial weights by name, on the same device.
-        strength: of the penalty.
+        strength: strength of the penalty.
     """
     pairs = [(weight, initial[name]) for name, weight in model.named_parameters()
              if name in initial and initial[name].shape == weight.shape]
@@ -124,18 +124,18 @@ def l2_sp_gradients(model: nn.Module, initial: Mapping[str, Tensor],
 class Mixout:
     """Mixout: weights trained through random mixtures with their initial values.
 
-    One mask serves a whole step, whatever micro-batches, processes and recomputations it consists
-    of, so none of them changes the result. Weights are swapped for the step and gradients scaled
-    after it; the modules stay as they are. A matrix is mixed by its inputs.
+    All micro-batches, processes and recomputations of a step use the same mask, so their number
+    does not change the result. Weights are replaced during the step, and gradients are scaled after
+    it; the modules are not changed. The mask of a matrix selects inputs.
 
-    Source: Lee et al. 2020, equations 2 and 3, and section 2 for masks by neuron; their code for
-    the scope `linear` and the gradient `unscaled`.
+    Source: Lee et al. 2020, equations 2 and 3, and section 2 for masks by neuron. The scope
+    `linear` and the gradient `unscaled` follow their code.
 
     Args:
-        model: without distributed wrappers, on its device.
+        model: model without distributed wrappers, on its device.
         initial: initial weights by name, on the same device.
         settings: probability, scope and gradient.
-        seed: of the masks, combined with the number of the step.
+        seed: seed of the masks, combined with the number of the step.
 
     Raises:
         CheckpointError: a matrix of the encoder's layers has no initial weight of its shape.
@@ -153,11 +153,11 @@ class Mixout:
         self._initial = [initial[name] for name in names]
 
     def masks(self, number: int) -> list[Tensor]:
-        """Draw the inputs of each weight that keep it in step `number`: 1 or 0, (inputs,) each."""
+        """Sample the inputs that keep their weights in a step: 1 or 0, (inputs,) per matrix."""
         rng = np.random.default_rng((self._seed, _MIXOUT_STREAM, number))
         widths = [weight.shape[-1] for weight in self._weights]
         kept = rng.random(sum(widths)) >= self._probability
-        # One transfer to the device, whatever the number of weights.
+        # Use one transfer to the device for all weights.
         masks = to_device(torch.from_numpy(kept.astype(np.float32)), self._weights[0].device)
         return list(masks.to(self._weights[0].dtype).split(widths))
 
@@ -165,17 +165,17 @@ class Mixout:
     def mixed(self, number: int) -> Iterator[None]:
         """Mix for the forward and backward passes of step `number`; then restore the weights.
 
-        Enter it with cleared gradients and outside of autocast, which keeps copies of weights;
-        clip and update after it.
+        Enter this context with cleared gradients and outside of autocast, which keeps copies of
+        weights. Clip and update after it.
         """
         assert all(weight.grad is None for weight in self._weights)
         masks, factor = self.masks(number), 1 / (1 - self._probability)
         own = [weight.data for weight in self._weights]
         try:
             for weight, initial, mask in zip(self._weights, self._initial, masks, strict=True):
-                # With m = 1 for the inputs that keep the weight and p the probability of those
-                # that do not, ((1 - m) initial + m weight - p initial) / (1 - p) equals
-                # initial + m / (1 - p) (weight - initial).
+                # If m is 1 for inputs that keep the weight, and p is the probability of 0, then ((1
+                # - m) initial + m weight - p initial) / (1 - p) equals initial + m / (1 - p)
+                # (weight - initial).
                 weight.data = torch.lerp(initial, weight.data, (mask * factor).expand_as(weight))
             yield
         finally:
@@ -186,12 +186,12 @@ class Mixout:
 
 
 def mixed_names(model: PreTrainedModel, scope: str = "layers") -> list[str]:
-    """Name the weights that mixout mixes.
+    """Return the names of the weights that mixout mixes.
 
     Args:
         model: any encoder, with or without a head.
-        scope: layers or linear, as in `RegularizationConfig`. The authors' code unties the
-            decoder, a linear map too, from the embeddings; here it stays tied and is left out.
+        scope: layers or linear, as in `RegularizationConfig`. The authors' code unties the decoder,
+            which is also linear, from the embeddings. Here it stays tied and is not mixed.
     """
     parts = encoder_layers(model) if scope == "layers" else [model]
     mixed = {id(module.weight) for part in parts for module in part.modules()
@@ -200,15 +200,15 @@ def mixed_names(model: PreTrainedModel, scope: str = "layers") -> list[str]:
 
 
 class ReplayedBatches:
-    """Batches of a run, with one of an earlier corpus at every n-th step for the same update.
+    """Batches of a run, with a batch of an earlier corpus added to every n-th update.
 
-    Source: Buonocore et al. 2023 (BioBIT), "Catastrophic Forgetting Mitigation"; its notebook sums
-    the gradients of both.
+    Source: Buonocore et al. 2023 (BioBIT), "Catastrophic Forgetting Mitigation"; its notebook adds
+    the gradients of both batches.
 
     Args:
-        batches: of the run.
-        every: steps between replayed batches.
-        schedule: of the run; a replayed batch has the size and masking of its phase.
+        batches: batches of the run.
+        every: number of steps between replayed batches.
+        schedule: schedule of the run; a replayed batch has the size and masking of its phase.
         make_batches: makes the batches of the earlier corpus by a schedule.
     """
 
@@ -225,7 +225,7 @@ class ReplayedBatches:
         self._earlier = make_batches(Schedule(phases, steps))
 
     def batch(self, number: int, rank: int, world_size: int) -> RankBatch:
-        """Make one process's part of a batch, and of that to replay where it is due."""
+        """Make one process's part of a batch, and of the batch to replay if it is due."""
         turn, rest = divmod(number + 1, self._every)
         return replace(self._batches.batch(number, rank, world_size), replayed=None if rest else
                        self._earlier.batch(turn - 1, rank, world_size))

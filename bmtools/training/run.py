@@ -1,4 +1,4 @@
-"""A training run from text to a checkpoint, with metrics, states and evaluations on the way."""
+"""A training run from text to a checkpoint, with metrics, states and evaluations."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ from bmtools.values import format_duration
 HELD_OUT = "held-out"
 """Name of the masked-LM objective for held-out text among a run's objectives."""
 BATCH_SIZE = 32
-"""Sequences of full length in a pass on held-out text, if memory does not bound them."""
-# A GPU that computes a few layers on fewer tokens waits for the host.
+"""Sequences of full length in a pass on held-out text, if memory does not limit them."""
+# With fewer tokens, a GPU that computes a few layers waits for the host.
 _GPU_TOKENS = 2**16
 _EVALUATION_SEED = 0
 _DIGITS = 6
@@ -93,12 +93,12 @@ StartRun = Callable[..., "Iterator[JsonObject]"]
 
 def make_objectives(plan: TrainingPlan, model: PreTrainedModel, head: NextSentenceHead | None,
                     _device: torch.device) -> PhasedObjective:
-    """Make the objectives of all phases of a plan, and of held-out text, around a model.
+    """Make the objectives of a plan's phases and of held-out text, with a model.
 
     Args:
         plan: settings of the run.
-        model: to train.
-        head: of sentence pairs that came with the model; None for a new one if needed.
+        model: model to train.
+        head: the model's head for sentence pairs; None for a new head if needed.
     """
     terms = {phase.objective.objective: phase.objective.pair_term for phase in plan.config.phases}
     if head is None and any(terms.values()):
@@ -120,8 +120,8 @@ def train(plan: TrainingPlan, initial: InitialModel, data: DataConfig,
           reject: Reject) -> Iterator[JsonObject]:
     """Train and write the checkpoint; yield lines of metrics, then one about the checkpoint.
 
-    A session that is told to stop ends with a line that has the key `stopped`. Lines with the key
-    `note` are messages for people. Only the main process yields.
+    A session that is requested to stop ends with a line that has the key `stopped`. Lines with the
+    key `note` are messages for people. Only the main process yields.
 
     Args:
         plan: settings of the run.
@@ -131,7 +131,7 @@ def train(plan: TrainingPlan, initial: InitialModel, data: DataConfig,
 
     Raises:
         BmtoolsError: a setting does not fit the model, the corpora, the processes or memory,
-            another run is in the way, or the loss diverged.
+            another run has the same output, or the loss diverged.
     """
     with plan.step.metered(), \
             prepare_run(plan, initial, data, reject) as run, \
@@ -143,9 +143,9 @@ def train(plan: TrainingPlan, initial: InitialModel, data: DataConfig,
 
 @contextmanager
 def handled_signals(stop: Callable[[int], None]) -> Iterator[None]:
-    """Call `stop` with the first signal; a Ctrl-C after it raises KeyboardInterrupt.
+    """Call `stop` at the first signal; a later Ctrl-C raises KeyboardInterrupt.
 
-    Other signals are not counted: `timeout` sends SIGTERM twice, and schedulers send it after
+    Other later signals are ignored: `timeout` sends SIGTERM twice, and schedulers send it after
     their warning.
     """
     first_at: float | None = None
@@ -166,10 +166,10 @@ def handled_signals(stop: Callable[[int], None]) -> Iterator[None]:
 @contextmanager
 def prepare_run(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject: Reject,
                 processes: int = 0) -> Iterator[Run]:
-    """Prepare a run up to its first step; arguments and errors as for `train`.
+    """Prepare a run up to its first step; for arguments and errors see `train`.
 
     Args:
-        processes: that will share the work; 0 for the current number.
+        processes: number of processes that will share the work; 0 for the current number.
     """
     check_fits(initial, plan.config.phases)
     state = join_processes(plan.optimization)
@@ -189,11 +189,11 @@ class Run:
 
     Args:
         plan: settings of the run.
-        datasets: of the run.
+        datasets: datasets of the run.
         initial: the model and its tokenizer.
         accelerator: made by `make_accelerator`.
-        processes: that will share the work.
-        notes: messages for people on settings that were resolved.
+        processes: number of processes that will share the work.
+        notes: messages for people about resolved settings.
     """
 
     def __init__(self, plan: TrainingPlan, datasets: Datasets, initial: InitialModel,
@@ -236,7 +236,7 @@ class Run:
         set_status("preparing the model")
         model = load_checkpoint(state).model if state else self._initial.make()
         if self.accelerator.device.type == "cpu" and model.config.model_type in ARCHITECTURES:
-            prepare_packed(model)  # faster, also for padded sequences
+            prepare_packed(model)  # this is also faster for padded sequences
         if self.packed:
             corpora = self.datasets.train
             prepare_packing(model, self.schedule, corpora, self._collator(corpora),
@@ -263,14 +263,14 @@ class Run:
                         padded_lengths(self.schedule, self.accelerator))
 
     def make_batches(self, role: str, schedule: Schedule) -> ScheduledBatches:
-        """Make the batches of the text, or of that to replay, in micro-batches that fit."""
+        """Make the batches of the text, or of the text to replay, in micro-batches that fit."""
         corpora = self.datasets.train if role == MAIN else {role: self.datasets.auxiliary[role]}
         sampler = Sampler(corpora, schedule, self.packed, self._plan.optimization.seed,
                           self._progress.position(role))
         return ScheduledBatches(sampler, self._collator(corpora), self.micro_batch_sizes)
 
     def lines(self) -> Iterator[JsonObject]:
-        """Train, report and save; the last line describes the checkpoint, if it was reached."""
+        """Train, report and save; the last line describes the checkpoint of a finished run."""
         reporting, progress = self._plan.reporting, self._progress
         require_memory(self._plan, self.trainer, self.packed, self.speed.device.memory_bytes)
         if self.accelerator.is_main_process:
@@ -334,7 +334,7 @@ class Run:
                    tokens=self._progress.tokens_seen)
 
     def enter(self, phase_step: PhaseStep) -> None:
-        """Begin a phase: its objective, and its frozen weights."""
+        """Start a phase with its objective and its frozen weights."""
         self._objective.switch(phase_step.phase.objective.objective)
         for weight in self._frozen_weights:
             weight.requires_grad_(True)
@@ -342,7 +342,7 @@ class Run:
         self._frozen_weights = freeze(model, frozen_names(model, phase_step.phase.freeze))
 
     def _save(self, number: int, reporter: Reporter) -> Iterator[JsonObject]:
-        """Evaluate after a step and write checkpoints and states, each where it is due."""
+        """Evaluate after a step, and write checkpoints and states, if they are due."""
         reporting, phase_step, checkpointer = \
             self._plan.reporting, self._phase_step, self._checkpointer
         if checkpointer.has_failed():
@@ -365,7 +365,7 @@ class Run:
             checkpointer.save(self._positions)
 
     def _first_scores(self) -> Iterator[JsonObject]:
-        """Score the initial weights, so that files which cannot be scored end the run here."""
+        """Score the initial weights, so that unusable files for scoring end the run here."""
         yield from (lines := self._checkpointer.score())
         every, ends = self._plan.reporting.eval_steps, {*accumulate(self.schedule.steps_per_phase)}
         times = len(ends.union(range(every, self.schedule.steps + 1, every) if every else ()))
@@ -396,7 +396,7 @@ class Run:
         return found
 
     def _evaluated_tokens(self, longest: int) -> int:
-        """Return the tokens of a pass on held-out text; memory held as many with gradients."""
+        """Return the tokens of a pass on held-out text, which fit into memory in training."""
         usual = BATCH_SIZE * longest
         if self._plan.optimization.micro_batch_size:
             return usual
@@ -408,7 +408,7 @@ class Run:
 
 
 def describe(output: str, manifest: Values) -> JsonObject:
-    """Describe a finished checkpoint by its manifest's results."""
+    """Describe a finished checkpoint from its manifest's results."""
     return {"checkpoint": output, **manifest["results"],
             "tokens_seen": manifest["tokens_seen"], "wall_seconds": manifest["wall_seconds"]}
 
@@ -418,18 +418,19 @@ def evaluate(objective: Objective, corpus: Corpus, special_tokens: SpecialTokens
              tokens: int) -> JsonObject:
     """Compute the mean loss in nats per masked token, and the accuracy, with a fixed mask.
 
-    Whole words, 15 percent, 80/10/10, masked with a fixed seed; a phase's mask rate is ignored.
-    Computed in the precision of the run. Every process takes part and scores every n-th batch; the
-    next one is made meanwhile.
+    Whole words are masked with a fixed seed: 15 percent, 80/10/10. A phase's mask rate is ignored.
+    The loss is computed in the precision of the run. Every process takes part and scores every n-th
+    batch, while the next one is prepared.
 
     Args:
         objective: a masked-LM objective.
         corpus: the held-out text.
-        special_tokens: of the vocabulary.
+        special_tokens: special tokens of the vocabulary.
         strategy: masking strategy.
-        max_length: longest sequence, with special tokens.
-        accelerator: of the run.
-        tokens: of a forward pass at most, with padding; a longer sequence has a pass of its own.
+        max_length: maximum length of a sequence, with special tokens.
+        accelerator: accelerator of the run.
+        tokens: maximum number of tokens in a forward pass, with padding; a longer sequence gets its
+            own pass.
     """
     settings = ObjectiveConfig()
     collator = Collator([corpus], special_tokens, False, _EVALUATION_SEED,
@@ -442,7 +443,8 @@ def evaluate(objective: Objective, corpus: Corpus, special_tokens: SpecialTokens
         inputs, counts = collator(samples, settings, settings.mask_rate)
         return objective.active.prepare(inputs), counts["masked"]
 
-    # With sharded weights all processes must run equally often; surplus batches do not count.
+    # With sharded weights all processes must run the same number of passes; surplus batches are not
+    # counted.
     turns = range(-(-len(batches) // world_size))
     prefetcher, masked = Prefetcher(make, 1, len(turns)), 0
     found = [torch.zeros(2, device=accelerator.device)]
@@ -465,7 +467,7 @@ def evaluate(objective: Objective, corpus: Corpus, special_tokens: SpecialTokens
 
 
 def sorted_batches(corpus: Corpus, max_length: int, tokens: int) -> list[np.ndarray]:
-    """Sort the samples of a text by length into batches of some tokens, padding included."""
+    """Sort the samples of a text by length into batches with limited tokens, padding included."""
     numbers = np.arange(len(corpus))
     samples = cut_evenly(whole_documents(numbers, corpus.lengths, numbers), [corpus], max_length)
     samples = samples[np.argsort(token_counts(samples), kind="stable")]

@@ -1,4 +1,4 @@
-"""Half-precision copies of the weights of linear layers, cast once a step."""
+"""Half-precision copies of linear layers' weights, cast once per step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 
 
 class _Working(NamedTuple):
-    """A weight, its copy, and the parameters of a module that has it, by name."""
+    """A weight, its copy, and the parameters, by name, of a module that contains it."""
 
     weight: nn.Parameter
     copy: Tensor
@@ -23,20 +23,20 @@ class _Working(NamedTuple):
 
 
 class WorkingWeights:
-    """Copies of the weights of linear layers, in the precision of their products.
+    """Copies of linear layers' weights, in the precision of their products.
 
-    Autocast casts each weight in each micro-batch, and each gradient back, one by one. These
-    copies are made in one call a step. Gradients still reach the weights themselves in float32
-    after each micro-batch, so optimizers, clipping and data parallelism see no difference.
+    Autocast casts each weight in each micro-batch, and each gradient back, one by one. These copies
+    are made in one call per step. Gradients still reach the original weights in float32 after each
+    micro-batch, so optimizers, clipping and data parallelism work as before.
 
     Args:
-        objective: on its device, not sharded.
-        dtype: of the surrounding autocast.
+        objective: objective on its device, not sharded.
+        dtype: data type of the surrounding autocast.
     """
 
     def __init__(self, objective: nn.Module, dtype: torch.dtype) -> None:
-        # The gradients of an encoder's layer arrive together, while those below are computed. A
-        # head has its own turn, since an objective may not use it.
+        # The gradients of an encoder's layer arrive together, while the lower layers are computed.
+        # A head is a separate part, because an objective may not use it.
         parts: dict[str, list[_Working]] = defaultdict(list)
         for name, module in objective.named_modules():
             if isinstance(module, nn.Linear):
@@ -51,13 +51,13 @@ class WorkingWeights:
 
     @torch.no_grad()
     def update(self) -> None:
-        """Cast the weights anew."""
+        """Cast the weights again."""
         every = [one for part in self._parts for one in part]
         torch._foreach_copy_([one.copy for one in every], [one.weight for one in every])
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """Let the modules compute one forward and one backward pass with the copies."""
+        """Let the modules use the copies in one forward and one backward pass."""
         try:
             for part in self._parts:
                 trained = [one for one in part if one.weight.requires_grad]
@@ -75,11 +75,11 @@ class WorkingWeights:
 
 
 class _Link(torch.autograd.Function):
-    """Hands the gradients of copies on to the weights, in float32."""
+    """Function that passes the gradients of copies to the weights, in float32."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, copies: Sequence[Tensor], *weights: Tensor) -> tuple[Tensor, ...]:
-        """Return the copies, which depend on the weights from now on."""
+        """Return the copies as functions of the weights."""
         ctx.set_materialize_grads(False)
         return tuple(copy.detach() for copy in copies)
 
