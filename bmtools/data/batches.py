@@ -1,4 +1,4 @@
-"""Batches by number: the same for every number of processes and after every restart."""
+"""Batches by number, which do not depend on the number of processes or on restarts."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ class RankBatch:
 
     Args:
         micro_batches: arguments of the objective, by name, for each forward pass.
-        counts: tokens and so on in this part; every process has the same keys.
-        following: where a resumed run goes on after the batch; None if its number is enough.
+        counts: counts of this part, such as tokens; every process has the same keys.
+        following: position at which a resumed run continues after the batch; None if its number is
+            enough.
         replayed: batch of earlier text for the same update, if any.
     """
 
@@ -49,7 +50,7 @@ class RankBatch:
 
     @property
     def parts(self) -> list[RankBatch]:
-        """The batch itself, and the replayed one if there is one."""
+        """The batch and the replayed batch, if any."""
         return [self, *([self.replayed] if self.replayed else [])]
 
 
@@ -57,7 +58,7 @@ class Batches(Protocol):
     """Batches by number."""
 
     def batch(self, number: int, rank: int, world_size: int) -> RankBatch:
-        """Make one process's part of a batch from its number alone."""
+        """Make one process's part of a batch from its number."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +66,12 @@ class SpecialTokens:
     """Token ids that frame, pad, mask or replace text.
 
     Args:
-        cls: id of the token that opens a sequence.
-        sep: id of the token that closes a segment.
+        cls: id of the first token of a sequence.
+        sep: id of the last token of a segment.
         pad: id of the padding token.
         mask: id of the mask token.
         special: ids that are never masked.
-        ordinary: ids that a random replacement is drawn from.
+        ordinary: ids that random replacements are sampled from.
     """
 
     cls: int
@@ -82,7 +83,7 @@ class SpecialTokens:
 
     @classmethod
     def of(cls, tokenizer: PreTrainedTokenizerBase) -> SpecialTokens:
-        """Read the ids off a tokenizer."""
+        """Read the ids from a tokenizer."""
         special = np.array(sorted(tokenizer.all_special_ids))
         return cls(tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id,
                    tokenizer.mask_token_id, special,
@@ -96,16 +97,16 @@ class SpecialTokens:
 
 @dataclass(frozen=True, eq=False)
 class Collator:
-    """Makes tensors of samples: reads their tokens, masks some, pads or packs them.
+    """Makes tensors from samples: reads their tokens, masks some, and pads or packs them.
 
     Args:
-        corpora: by the corpus numbers of samples.
-        special_tokens: of the vocabulary.
+        corpora: corpora in the order of samples' corpus numbers.
+        special_tokens: special tokens of the vocabulary.
         packed: concatenate documents instead of padding sequences.
         seed: seed of the masks.
-        strategies: by name of the masking.
-        padded_lengths: lengths that padded sequences may have, ascending; the last one is the
-            longest sequence's. None: as long as the longest sequence of a micro-batch.
+        strategies: masking strategies by name.
+        padded_lengths: allowed lengths of padded sequences, ascending, up to the maximum length.
+            None: pad to the longest sequence of a micro-batch.
     """
 
     corpora: Sequence[Corpus]
@@ -120,7 +121,7 @@ class Collator:
         """Make the inputs of one micro-batch, and count its tokens, masks and pairs.
 
         Raises:
-            CheckpointError: damaged shards, with ids beyond the vocabulary.
+            CheckpointError: shards are damaged and contain ids beyond the vocabulary.
         """
         ids, word_starts, token_types, lengths = self._concatenate(samples)
         if (found := int(ids.max())) > self.special_tokens.last:
@@ -155,7 +156,7 @@ class Collator:
 
     def _concatenate(self, samples: np.ndarray
                      ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Concatenate samples: [CLS], first segment, [SEP] and, in pairs, second segment, [SEP].
+        """Concatenate samples: [CLS], first segment, [SEP], and for pairs second segment, [SEP].
 
         Returns:
             (tokens,) ids, word starts and token types, and (samples,) lengths.
@@ -196,13 +197,13 @@ class Collator:
 
 @dataclass(frozen=True, eq=False)
 class ScheduledBatches:
-    """Batches of a run's schedule, in micro-batches; some are planned ahead, in a thread.
+    """Batches of a run's schedule, in micro-batches; a thread plans some of them ahead.
 
     Args:
         sampler: plans each batch.
-        collator: makes tensors of samples.
-        micro_batch_sizes: sequences of a micro-batch by the name of the phase; the whole batch
-            where a phase has none, or 0.
+        collator: makes tensors from samples.
+        micro_batch_sizes: sequences of a micro-batch by phase name; if missing or 0, the complete
+            batch.
     """
 
     sampler: Sampler
@@ -219,7 +220,7 @@ class ScheduledBatches:
         micro_batches = []
         total = Counter(sequences=len(own))
         for first in range(passes):
-            # Every so many, so that micro-batches of one process are those of several.
+            # Take every n-th sequence, so that one process makes the same micro-batches as several.
             inputs, counts = self.collator(own[first::passes].samples, phase.objective, mask_rate)
             micro_batches.append(inputs)
             total.update(counts)
@@ -231,12 +232,12 @@ class ScheduledBatches:
 
 
 class Prefetcher(Generic[ResultT]):
-    """Results of a function of a number, some of them made in a thread ahead of the last asked.
+    """Results of a function of a number; a thread computes some of them ahead.
 
     Args:
-        make: makes a result; called from one thread, with ascending numbers but for jumps.
-        ahead: results that wait at most.
-        end: number after the last one that there is; None if there is no end.
+        make: makes a result; called from one thread, with ascending numbers except for jumps.
+        ahead: maximum number of waiting results.
+        end: one more than the last number; None if there is no end.
     """
 
     def __init__(self, make: Callable[[int], ResultT], ahead: int, end: int | None = None) -> None:
@@ -247,10 +248,10 @@ class Prefetcher(Generic[ResultT]):
         self._futures: dict[int, Future[ResultT]] = {}
 
     def get(self, number: int) -> ResultT:
-        """Return a result, and forget those of lower numbers.
+        """Return a result, and delete results of lower numbers.
 
         Raises:
-            Exception: what making it raised.
+            Exception: raised by `make`.
         """
         self._futures = {other: future for other, future in self._futures.items()
                          if other >= number and number in self._futures}

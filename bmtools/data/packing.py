@@ -1,4 +1,4 @@
-"""Packing of samples into sequences with hardly any padding."""
+"""Packing of samples into sequences with very little padding."""
 
 from __future__ import annotations
 
@@ -9,45 +9,45 @@ import numpy as np
 from bmtools.ragged import offsets, ranges
 
 Cut = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""Takes samples and an offset in each; returns word starts at those offsets or shortly before.
+"""Function of samples and an offset in each; returns word starts at the offsets or shortly before.
 
 An offset without a word start close by is kept.
 """
 _MOST_CUTS = 64
-"""Sequences that a sample is cut into one after the other; a longer one at several places."""
+"""Sequences up to which a sample is cut one by one; a longer sample is first cut into parts."""
 _SHARE_AT_ONCE = 1 / 16
 _LEAST_AT_ONCE = 32
-"""Sequences that are filled together.
+"""Share and minimum number of sequences that are filled together.
 
-One at a time has the best fit, but is slow; all at once cut a fifth more abstracts, and leave 5 %
-of sequences of pairs empty.
+Filling one at a time has the best fit, but is slow. Filling all at once cuts a fifth more
+abstracts, and leaves 5 % of pairs' sequences empty.
 """
 
 
 PART = np.dtype([("sample", "i8"), ("start", "i8"), ("length", "i8"), ("sequence", "i8")])
-"""Tokens of a sample: its number, the first token within it and their count.
+"""Tokens of a sample: number of the sample, first token in it, and number of tokens.
 
-`sequence` is the number of their sequence, or -1 for parts that are left over.
+`sequence` is the number of the sequence, or -1 for parts that are left over.
 """
 
 
 def pack(lengths: np.ndarray, capacity: int, overhead: int, cut: Cut | None) -> np.ndarray:
-    """Fill sequences with samples, best fit first, and cut one where a gap would stay.
+    """Fill sequences with samples, best fit first, and cut samples to fill gaps.
 
-    Sequences begin with the longest parts; the longest ones that fit follow, until none does;
-    then the rest of a sequence, if large enough, is filled from the longest part. So few
-    documents are cut, and sequences are full but for a few tokens. Parts that do not fill a
-    sequence are left over; the caller passes them again with later samples.
+    Sequences begin with the longest parts. Then the longest parts that fit are added, as long as
+    possible. If the remaining gap is large enough, it is filled with the start of the longest part.
+    So few documents are cut, and sequences are full except for a few tokens. Parts that do not fill
+    a sequence are left over, and the caller passes them again with later samples.
 
     Args:
-        lengths: (samples,) tokens of each, special tokens left out.
-        capacity: tokens of a sequence, special tokens included.
-        overhead: special tokens of each part.
-        cut: finds offsets for cuts; None forbids cuts, then all samples must fit a sequence.
+        lengths: (samples,) tokens of each, without special tokens.
+        capacity: tokens of a sequence, with special tokens.
+        overhead: number of special tokens of each part.
+        cut: finds offsets for cuts; None forbids cuts, and then all samples must fit into a
+            sequence.
 
     Returns:
-        (parts,) of PART by their sequences, those left over first, each time in the order of
-        samples.
+        (parts,) of PART, sorted by sequence, with leftover parts first, and then by sample.
     """
     packing = _Packing(lengths, capacity, overhead, cut)
     while packing.begin_sequences():
@@ -61,14 +61,14 @@ def pack(lengths: np.ndarray, capacity: int, overhead: int, cut: Cut | None) -> 
 class _Packing:
     """Parts that wait, and sequences that are being filled.
 
-    Args as for `pack`.
+    For the arguments see `pack`.
     """
 
     def __init__(self, lengths: np.ndarray, capacity: int, overhead: int, cut: Cut | None) -> None:
         self._capacity = capacity
         self._overhead = overhead
         self._cut = cut
-        # Tokens of the shortest part of a cut.
+        # Minimum tokens of a part that is cut off.
         self._least = min(max(4, capacity // 32 - overhead), (capacity - overhead) // 2)
         self.heads: list[np.ndarray] = []
         parts = np.zeros(len(lengths), dtype=PART)
@@ -79,7 +79,7 @@ class _Packing:
         self._count = 0
 
     def begin_sequences(self) -> int:
-        """Begin sequences with the longest parts, as far as there are tokens to fill them."""
+        """Begin sequences with the longest parts, if there are enough tokens to fill them."""
         count = int(self._sizes.sum()) // self._capacity
         count = min(count, max(round(count * _SHARE_AT_ONCE), _LEAST_AT_ONCE))
         first = len(self._sizes) - count
@@ -90,10 +90,10 @@ class _Packing:
         return count
 
     def fit(self) -> None:
-        """Put the longest part that fits into each sequence, until none fits."""
+        """Add the longest part that fits to each sequence, until no part fits."""
         while len(self._gaps) and len(self._sizes):
-            # Wide gaps first. Each takes the longest part that fits and that none before took:
-            # taken[n] = min(fitting[n], taken[n - 1] - 1).
+            # Wide gaps come first. Each gets the longest fitting part that earlier gaps did not
+            # get: taken[n] = min(fitting[n], taken[n - 1] - 1).
             order = _ascending(self._gaps, self._capacity)[::-1]
             self._gaps, self._numbers = self._gaps[order], self._numbers[order]
             fitting = np.searchsorted(self._sizes, self._gaps, side="right") - 1
@@ -106,7 +106,7 @@ class _Packing:
             self._place(taken, self._numbers[:len(taken)])
 
     def cut_into_gaps(self) -> bool:
-        """Fill the widest gaps from the longest parts; return whether there were any to fill."""
+        """Fill the widest gaps from the longest parts; return whether there were any such gaps."""
         if self._cut is None:
             return False
         widest = _ascending(self._gaps, self._capacity)[::-1]
@@ -125,20 +125,20 @@ class _Packing:
         return len(heads) > 0
 
     def _wait(self, parts: np.ndarray) -> None:
-        """Let parts wait, the shortest first."""
+        """Put parts into the queue, the shortest first."""
         sizes = self.parts["length"][parts] + self._overhead
         order = _ascending(sizes, self._capacity)
         self._waiting, self._sizes = parts[order], sizes[order]
 
     def _place(self, places: np.ndarray, sequences: np.ndarray) -> None:
-        """Move parts, by their places in the queue, into sequences."""
+        """Move parts, by their positions in the queue, into sequences."""
         self.parts["sequence"][self._waiting[places]] = sequences
         stays = np.ones(len(self._waiting), dtype=bool)
         stays[places] = False
         self._waiting, self._sizes = self._waiting[stays], self._sizes[stays]
 
     def _cut_long(self, parts: np.ndarray, cut: Cut) -> np.ndarray:
-        """Cut samples longer than a sequence into parts that fill one, and a rest."""
+        """Cut samples longer than a sequence into parts that fill a sequence, and a rest."""
         longest = self._capacity - self._overhead
         rests, done = _cut_coarsely(parts, _MOST_CUTS * longest, cut), []
         while len(rests):
@@ -152,9 +152,9 @@ class _Packing:
         return np.concatenate(done) if done else parts
 
     def _heads_of(self, parts: np.ndarray, rooms: np.ndarray, cut: Cut) -> np.ndarray:
-        """Cut the heads off parts that are longer than the room; of 0 tokens if too short.
+        """Return the first tokens of parts, up to the room; 0 tokens if the parts are too short.
 
-        Neither half is shorter than the least.
+        Both halves have at least the minimum length.
         """
         wanted = np.minimum(rooms, parts["length"] - self._least)
         lengths = cut(parts["sample"], parts["start"] + wanted) - parts["start"]
@@ -165,7 +165,7 @@ class _Packing:
 
 
 def _cut_coarsely(parts: np.ndarray, longest: int, cut: Cut) -> np.ndarray:
-    """Cut whole samples into as few and about equal parts as are not much longer than `longest`."""
+    """Cut samples into the fewest, about equal parts that are not much longer than `longest`."""
     counts = np.maximum(-(-parts["length"] // longest), 1)
     pieces = np.repeat(parts, counts)
     numbers = ranges(np.zeros_like(counts), counts)

@@ -15,22 +15,22 @@ from bmtools.errors import BmtoolsError, setting
 from bmtools.ragged import offsets
 from bmtools.recipes.phases import Phase, Schedule, count_steps
 
-# Sequences of a sample: the lengths of pairs vary, packed documents fill all sequences alike.
+# Sequences of a sample. Pairs need more, because their lengths vary; packed sequences are all full.
 _PAIRS_SAMPLE = 4096
 _PACKED_SAMPLE = 1024
-_BLOCK = 1 << 20  # documents whose lengths are held at a time
-_MOST_EPOCHS = 16  # of a text that is smaller than a sample
+_BLOCK = 1 << 20  # documents whose lengths are in memory at a time
+_MOST_EPOCHS = 16  # for a text that is smaller than a sample
 
 
 def resolve_steps(phases: Sequence[Phase], corpora: Mapping[str, Corpus], packed: bool,
                   seed: int = 0) -> Schedule:
-    """Turn epochs and tokens into steps: exactly for padded single documents, else by a sample.
+    """Convert epochs and tokens to steps: exact for padded single documents, otherwise sampled.
 
     Args:
-        phases: of the run.
-        corpora: by name.
+        phases: phases of the run.
+        corpora: corpora by name.
         packed: whether documents share sequences.
-        seed: of the sample.
+        seed: seed of the sample.
 
     Raises:
         BmtoolsError: the decay of a wsd schedule begins within its warm-up steps.
@@ -51,10 +51,10 @@ def resolve_steps(phases: Sequence[Phase], corpora: Mapping[str, Corpus], packed
 
 def epoch_size(phase: Phase, corpora: Mapping[str, Corpus], packed: bool,
                seed: int = 0) -> tuple[float, float]:
-    """Count the sequences of a phase's epoch, and the average tokens of a sequence.
+    """Count the sequences in an epoch of a phase, and the average tokens of a sequence.
 
-    An epoch of a mixture has as many tokens of text as its corpora together; caps are left out.
-    Arguments are those of `resolve_steps`.
+    The tokens of text in an epoch of a mixture equal the tokens of its corpora together; caps are
+    ignored. For the arguments see `resolve_steps`.
     """
     shares = _shares(phase, corpora)
     counts = np.array([_count_sequences(phase, corpora[name], packed, seed) for name in shares])
@@ -72,7 +72,7 @@ def _shares(phase: Phase, corpora: Mapping[str, Corpus]) -> dict[str, float]:
 
 def _count_sequences(phase: Phase, corpus: Corpus, packed: bool,
                      seed: int) -> tuple[float, float]:
-    """Count the sequences of a corpus's epoch and their tokens, special ones included."""
+    """Count the sequences in an epoch of a corpus and their tokens, with special tokens."""
     max_length = phase.batch.max_length
     term = phase.objective.pair_term
     if not packed and not term:
@@ -81,9 +81,9 @@ def _count_sequences(phase: Phase, corpus: Corpus, packed: bool,
         return found, corpus.tokens + SINGLE_SPECIALS * found
 
     def size(text: Corpus) -> float:
-        """Estimate what sequences grow with: a short document fills a padded one, or a pair.
+        """Estimate a size that is proportional to the number of sequences.
 
-        A random segment makes most short documents long pairs.
+        A short document needs a complete padded sequence, or a long pair with a random segment.
         """
         return float(sum(np.maximum(lengths, max_length).sum() for lengths in _blocks(text))) \
             if term == "nsp" or not packed else text.tokens + SINGLE_SPECIALS * len(text)
@@ -104,7 +104,7 @@ def _count_sequences(phase: Phase, corpus: Corpus, packed: bool,
 
 
 def _sample_documents(corpus: Corpus, share: float, seed: int) -> Corpus:
-    """Copy a random share of documents; return the corpus itself if that is all of them."""
+    """Copy a random share of documents; return the corpus if the share is complete."""
     count = math.ceil(len(corpus) * share)
     if count >= len(corpus):
         return corpus
@@ -119,9 +119,9 @@ def _sample_documents(corpus: Corpus, share: float, seed: int) -> Corpus:
 
 
 def attended_tokens(phase: Phase, corpora: Mapping[str, Corpus]) -> int:
-    """Average the tokens that a token attends to: those of its document, or part of one.
+    """Average the tokens that a token attends to: the tokens of its document or part.
 
-    Documents are counted as if cut into equal parts. Pairs count as full sequences.
+    Documents are assumed to be cut into equal parts. Pairs count as full sequences.
     """
     if phase.objective.pair_term:
         return phase.batch.max_length
@@ -140,6 +140,6 @@ def _mean_span(corpus: Corpus, longest: int) -> float:
 
 
 def _blocks(corpus: Corpus) -> Iterator[np.ndarray]:
-    """Yield the lengths of a corpus's documents, int64, some at a time: no copy is as long."""
+    """Yield the lengths of a corpus's documents, int64, in blocks, so that copies stay small."""
     for start in range(0, len(corpus), _BLOCK):
         yield corpus.lengths[start:start + _BLOCK].astype(np.int64)

@@ -1,4 +1,4 @@
-"""The sequences of a run, batch by batch: a function of seed and settings alone."""
+"""The sequences of a run, batch by batch, which depend only on seed and settings."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from bmtools.recipes.phases import PhaseStep, Schedule
 
 STREAM = 3
-"""Version of the order of samples; a run cannot go on in another one."""
+"""Version of the sampling order; a run cannot be resumed with another version."""
 _ROUNDS = 6
 _WINDOW_TOKENS, _MOST_AT_ONCE = 1 << 21, 1 << 15
-"""Tokens, about, and most documents of a window: planned in 0.1 s, by what is cut and shuffled."""
+"""Approximate tokens and maximum documents of a window, for planning in about 0.1 s."""
 
 
 @dataclass(frozen=True)
 class Sequences:
-    """Samples, sequence after sequence.
+    """Samples of consecutive sequences.
 
     Args:
         samples: (samples,) of SAMPLE.
-        borders: (sequences + 1,) where each sequence begins, and where the last one ends.
+        borders: (sequences + 1,) start of each sequence, and end of the last one.
     """
 
     samples: np.ndarray
@@ -53,22 +53,22 @@ class Sequences:
         return len(self.borders) - 1
 
     def __getitem__(self, chosen: slice | np.ndarray) -> Sequences:
-        """Select sequences by a slice, or by their numbers in the order of these."""
+        """Select sequences by a slice, or by their numbers in the given order."""
         sizes = np.diff(self.borders)[chosen]
         return Sequences(self.samples[ranges(self.borders[:-1][chosen], sizes)], offsets(sizes))
 
 
 @dataclass(frozen=True)
 class Window:
-    """State of the sampler before it turns a window of documents into sequences.
+    """State of the sampler before it makes sequences from a window of documents.
 
     Args:
         batch: number of the batch that needs the window.
         phase: number of the last phase; the window begins a phase if its batch is of another.
         windows: number of windows before.
-        draws: documents drawn so far, by corpus.
+        draws: number of documents sampled so far, by corpus.
         owed: fractions of a document that the mixture carries over, by corpus.
-        pool: samples that are left over from before.
+        pool: samples that are left over from earlier windows.
     """
 
     batch: int = 0
@@ -81,12 +81,12 @@ class Window:
 
 @dataclass(frozen=True)
 class StreamPosition:
-    """Position of a batch in the stream of samples, at which a run can resume.
+    """Position of a batch in the stream of samples, from which a run can resume.
 
     Args:
         batch: number of the next batch.
         window: the window that its first sequence comes from.
-        used: sequences of that window in batches before.
+        used: number of sequences of that window in earlier batches.
     """
 
     batch: int = 0
@@ -100,7 +100,7 @@ class StreamPosition:
 
     @classmethod
     def from_json(cls, content: JsonObject) -> StreamPosition:
-        """Take plain values back."""
+        """Make a position from plain values."""
         window = dict(content["window"])
         pool = np.array([tuple(sample) for sample in window.pop("pool")], dtype=SAMPLE)
         return cls(content["batch"], Window(**window, pool=pool), content["used"])
@@ -111,8 +111,8 @@ class BatchPlan:
     """Contents of a batch.
 
     Args:
-        sequences: of the whole batch, over all processes.
-        phase_step: the step of the schedule that it is for.
+        sequences: sequences of the complete batch, over all processes.
+        phase_step: the batch's step in the schedule.
         following: position of the next batch.
     """
 
@@ -122,20 +122,20 @@ class BatchPlan:
 
 
 class Sampler:
-    """Documents in keyed order, cut, paired or packed into sequences, in batches by number.
+    """Sampler of documents in keyed order, cut, paired or packed into sequences, in batches.
 
-    The document of a draw, its cuts and its masks depend on the seed and the number of the draw,
-    not on processes, micro-batches or restarts. Documents are drawn, arranged and shuffled in
-    windows; a run resumes within one, so that it repeats no more than its sequences. Samples that
-    are left over at the end of a phase come first in the next one, if that draws from the same
-    corpus.
+    The document of a draw, its cuts and its masks depend only on the seed and the number of the
+    draw, not on processes, micro-batches or restarts. Documents are sampled, arranged and shuffled
+    in windows. A run resumes inside a window, so it plans only the sequences of this window again.
+    Samples that are left over at the end of a phase are used first in the next phase, if it uses
+    the same corpus.
 
     Args:
-        corpora: by name.
+        corpora: corpora by name.
         schedule: the phases and their steps.
         packed: whether documents share sequences.
         seed: seed of the order.
-        position: of a batch that is planned without those before it.
+        position: position of a batch that is planned without earlier batches.
     """
 
     def __init__(self, corpora: Mapping[str, Corpus], schedule: Schedule, packed: bool,
@@ -150,7 +150,7 @@ class Sampler:
         self._next = -1
 
     def batch(self, number: int) -> BatchPlan:
-        """Plan batch `number`, from 0; those up to it are planned, unless they were before."""
+        """Plan batch `number`, from 0, and all earlier batches that are not planned yet."""
         if not 0 <= self._next <= number:
             position = self._position if number >= self._position.batch else StreamPosition()
             self._next = position.batch
@@ -175,10 +175,10 @@ class Sampler:
                          StreamPosition(self._next, self._window, self._used))
 
     def _make(self, window: Window) -> None:
-        """Turn a window of documents, or what a phase left over, into sequences."""
+        """Make sequences from a window of documents, or from leftover samples of a phase."""
         phase_step = self._schedule.phase_step(window.batch)
         if phase_step.phase_number != window.phase:
-            # Leftovers of the last phase are cut and paired by the settings of this one.
+            # Leftover samples of the last phase are cut and paired with the settings of this phase.
             used = [self._numbers[name] for name in phase_step.phase.mixture or self._numbers]
             left = window.pool[np.isin(window.pool["corpus"], used)]
             left[PAIR] = NO_PAIR
@@ -197,7 +197,7 @@ class Sampler:
 
     def _draw(self, mixture: Mixture, draws: Mapping[str, int],
               phase_step: PhaseStep) -> tuple[np.ndarray, dict[str, int]]:
-        """Draw a window of documents, cut into samples; return the draws of each corpus, too."""
+        """Sample a window of documents and cut it into samples; also return each corpus's draws."""
         after, drawn = dict(draws), []
         for name, count in mixture.take().items():
             number, first = self._numbers[name], draws.get(name, 0)
@@ -209,7 +209,7 @@ class Sampler:
         return self._cut(np.concatenate(drawn), phase_step), after
 
     def _cut(self, samples: np.ndarray, phase_step: PhaseStep) -> np.ndarray:
-        """Make samples that fit a sequence."""
+        """Cut or pair samples so that each fits into a sequence."""
         max_length = phase_step.phase.batch.max_length
         if term := phase_step.phase.objective.pair_term:
             return make_pairs(samples, self._corpora, max_length, self._seed, term == "sop")
@@ -219,16 +219,16 @@ class Sampler:
 
     def _sort(self, waiting: np.ndarray, drawn: np.ndarray, phase_step: PhaseStep,
               rng: np.random.Generator) -> tuple[Sequences, np.ndarray]:
-        """Sort samples by length into whole batches, and shuffle these.
+        """Sort samples by length into complete batches, and shuffle the batches.
 
         Args:
-            waiting: samples left over from before; they go first.
-            drawn: new ones.
-            phase_step: of the batch.
-            rng: of the order.
+            waiting: samples left over from earlier windows; they are used first.
+            drawn: new samples.
+            phase_step: step of the batch.
+            rng: source of the order.
 
         Returns:
-            sequences of a sample each, and the samples that do not fill a batch.
+            sequences with one sample each, and the samples that do not fill a batch.
         """
         samples, size = np.concatenate([waiting, drawn]), phase_step.phase.batch.batch_size
         members = np.concatenate([np.arange(len(waiting)),
@@ -241,7 +241,7 @@ class Sampler:
 
     def _pack(self, waiting: np.ndarray, drawn: np.ndarray, phase_step: PhaseStep,
               rng: np.random.Generator) -> tuple[Sequences, np.ndarray]:
-        """Pack samples into sequences, and shuffle them; arguments and results as for `_sort`."""
+        """Pack samples into sequences, and shuffle them; arguments and results: see `_sort`."""
         samples, max_length = np.concatenate([waiting, drawn]), phase_step.phase.batch.max_length
         if phase_step.phase.objective.pair_term:
             parts = pack(token_counts(samples), max_length, 0, None)
@@ -264,15 +264,15 @@ class Sampler:
 def permute(numbers: np.ndarray, size: int, key: int) -> np.ndarray:
     """Permute the numbers below `size`.
 
-    A Feistel network over the next power of four, iterated until it lands inside the range; any
-    number of a shuffled corpus is found at once, without the permutation in memory.
+    This is a Feistel network over the next power of four, iterated until the result is inside the
+    range. Any element of a shuffled corpus is found directly, without the permutation in memory.
 
     Source: Black and Rogaway 2002, "Ciphers with arbitrary finite domains", sections 3 and 5.
 
     Args:
         numbers: (n,) int64, 0 to size - 1.
         size: count of the numbers.
-        key: of the permutation.
+        key: key of the permutation.
     """
     half = max(1, math.ceil(math.log2(max(size, 2)) / 2))
     found = _feistel(numbers.astype(np.uint64), half, key)
@@ -293,7 +293,7 @@ def _feistel(numbers: np.ndarray, half: int, key: int) -> np.ndarray:
 
 
 def document_numbers(draws: np.ndarray, documents: int, seed: int, corpus: int) -> np.ndarray:
-    """Find the document of each draw: an epoch shows all documents once, in its own order."""
+    """Return the document of each draw; an epoch uses all documents once, in its own order."""
     found = np.empty(len(draws), dtype=np.int64)
     epochs, positions = np.divmod(draws, documents)
     for epoch in np.unique(epochs):
@@ -303,15 +303,14 @@ def document_numbers(draws: np.ndarray, documents: int, seed: int, corpus: int) 
 
 
 class Mixture:
-    """Numbers of documents to draw from each corpus.
+    """Calculator of the number of documents to sample from each corpus.
 
-    Weights count tokens, so more documents are drawn from a corpus of short ones. Fractions of a
-    document are carried over, so that after any number of draws each corpus is within one document
-    of its share.
+    Weights count tokens, so more documents are sampled from a corpus of short documents. Fractions
+    of a document are carried over, so that each corpus is always within one document of its share.
 
     Args:
-        sizes: documents and tokens of each corpus, by name; those without a weight are not drawn.
-        weights: by name; empty for all corpora by their tokens.
+        sizes: documents and tokens of each corpus, by name; corpora without a weight are not used.
+        weights: weights by name; if empty, all corpora are weighted by their tokens.
         owed: fractions of a document carried over, by name.
     """
 
@@ -321,7 +320,7 @@ class Mixture:
         rates = {name: weight * sizes[name][0] / max(sizes[name][1], 1)
                  for name, weight in weights.items()}
         total = sum(rates.values())
-        # A window has about so many tokens, and is at most an epoch, in even parts.
+        # A window has about _WINDOW_TOKENS tokens. An epoch is divided into windows of equal size.
         most = min(max(int(_WINDOW_TOKENS / max(sum(weights.values()) / total, 1)), 1),
                    _MOST_AT_ONCE)
         documents = sum(sizes[name][0] for name in weights)
@@ -330,7 +329,7 @@ class Mixture:
         self.owed = {name: (owed or {}).get(name, 0.0) for name in weights}
 
     def take(self) -> dict[str, int]:
-        """Draw a window of documents."""
+        """Return the number of documents of each corpus in the next window."""
         taken = {}
         for name, share in self._shares.items():
             self.owed[name] += share

@@ -1,4 +1,4 @@
-"""Samples: parts of documents, alone or as pairs of segments."""
+"""Samples: parts of documents, single or as pairs of segments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SAMPLE = np.dtype([
     ("corpus", "i4"), ("draw", "i8"), ("document", "i8"), ("start", "i8"), ("length", "i8"),
     ("second_document", "i8"), ("second_start", "i8"), ("second_length", "i8"),
     ("nsp_label", "i8")])
-"""A segment of a document and, in a pair, of another: numbers, first tokens, lengths.
+"""A segment of a document and, in pairs, a second segment: numbers, first tokens, lengths.
 
 `draw` counts the draws from the corpus; `nsp_label`, also of sentence-order prediction, is -1
 without a second segment.
@@ -27,18 +27,18 @@ NO_PAIR = (-1, 0, 0, -1)
 SINGLE_SPECIALS = 2
 PAIR_SPECIALS = 3
 WORD_SLACK = 16
-"""Most tokens that a cut moves back to a word start."""
+"""Maximum number of tokens that a cut is moved back to a word start."""
 FOLLOWS, RANDOM, SWAPPED = 0, 1, 1
-"""Labels of pairs, as in BERT and ALBERT: whether the second segment follows the first, or not."""
+"""Labels of pairs, as in BERT and ALBERT: 0 if the second segment follows the first, else 1."""
 _SHORT_PAIRS_SHARE = 0.1
 _SHORTEST_SEGMENT = 8
 _MOST_SEQUENCES = 64
-"""Sequences that a document fills; a longer one is cut first, or the others would wait for it."""
+"""Maximum sequences per document; longer ones are cut first, or the others would wait."""
 
 
 def whole_documents(documents: np.ndarray, lengths: np.ndarray, draws: np.ndarray,
                     corpus: int = 0) -> np.ndarray:
-    """Make a sample of each document, whatever its length, (documents,) of SAMPLE."""
+    """Make a sample from each document of any length, (documents,) of SAMPLE."""
     samples = np.zeros(len(documents), dtype=SAMPLE)
     samples["corpus"], samples["draw"] = corpus, draws
     samples["document"], samples["length"] = documents, lengths
@@ -47,7 +47,7 @@ def whole_documents(documents: np.ndarray, lengths: np.ndarray, draws: np.ndarra
 
 
 def token_counts(samples: np.ndarray) -> np.ndarray:
-    """Count the tokens of each sample, special tokens included."""
+    """Count the tokens of each sample, with special tokens."""
     special = np.where(samples["nsp_label"] < 0, SINGLE_SPECIALS, PAIR_SPECIALS)
     return special + samples["length"] + samples["second_length"]
 
@@ -60,12 +60,12 @@ def mask_keys(samples: np.ndarray, seed: int) -> np.ndarray:
 def cut_evenly(samples: np.ndarray, corpora: Sequence[Corpus], max_length: int) -> np.ndarray:
     """Cut samples that are too long into few parts of about equal length, between words.
 
-    Words of many tokens are cut, too, where no word start is near.
+    Cuts are inside a long word if no word start is near.
 
     Args:
         samples: (samples,) of SAMPLE, without second segments.
-        corpora: by the corpus numbers of samples.
-        max_length: longest sequence, special tokens included.
+        corpora: corpora in the order of samples' corpus numbers.
+        max_length: maximum length of a sequence, with special tokens.
     """
     longest = max_length - SINGLE_SPECIALS
     counts = count_parts(samples["length"], longest)
@@ -83,7 +83,7 @@ def cut_evenly(samples: np.ndarray, corpora: Sequence[Corpus], max_length: int) 
 
 def at_word_starts(samples: np.ndarray, offsets: np.ndarray, corpora: Sequence[Corpus],
                    slack: int) -> np.ndarray:
-    """Move an offset in the document of each sample back to a word start, if one is close by."""
+    """Move an offset in each sample's document back to a word start, if one is close by."""
     found = offsets.copy()
     for number, corpus in enumerate(corpora):
         own = np.flatnonzero(samples["corpus"] == number)
@@ -93,7 +93,7 @@ def at_word_starts(samples: np.ndarray, offsets: np.ndarray, corpora: Sequence[C
 
 
 def count_parts(lengths: np.ndarray, longest: int) -> np.ndarray:
-    """Count the parts that texts of these lengths are cut into, moved cuts allowed for."""
+    """Count the parts that texts of these lengths are cut into, with room for moved cuts."""
     return np.where(lengths <= longest, 1, -(-lengths // (longest - _slack(longest))))
 
 
@@ -103,26 +103,26 @@ def _slack(longest: int) -> int:
 
 def make_pairs(samples: np.ndarray, corpora: Sequence[Corpus], max_length: int,
                seed: int, swaps: bool = False) -> np.ndarray:
-    """Turn parts of documents into pairs of segments, half of them neighbours in their order.
+    """Make pairs of segments from parts of documents; half are neighbours in the right order.
 
-    Sentences are collected up to the sequence length (one time in ten to a random shorter one)
-    and split at a random border; for half of the pairs the second segment then comes from a
-    random part of a random document, and the sentences it displaced begin the next pair. For
-    sentence-order prediction all are neighbours, and half of the pairs are swapped; a lone word,
-    which has no neighbour, gets a random one, as in ALBERT's code.
+    Sentences are collected up to the sequence length (in one of ten cases up to a random shorter
+    length) and split at a random border. For half of the pairs, the second segment is replaced by a
+    random part of a random document, and the replaced sentences begin the next pair. For
+    sentence-order prediction all segments are neighbours, and half of the pairs are swapped. A
+    single word without a neighbour gets a random segment, as in ALBERT's code.
 
-    Source: Devlin et al. 2019, appendix A.2; Lan et al. 2020 (ALBERT), section 3.1. Departures: a
-    lone sentence, which BERT could only pair at random, is split between two words, for half of
-    the time or, where pairs are swapped, always, so that half of all pairs are neighbours in
-    their order; and sentences longer than half a sequence are split instead of truncated, so that
-    no token is dropped.
+    Source: Devlin et al. 2019, appendix A.2; Lan et al. 2020 (ALBERT), section 3.1. There are two
+    departures. A single sentence, which BERT could only pair at random, is split between two words,
+    in half of the cases or, if pairs are swapped, always. So half of all pairs are neighbours in
+    the right order. Sentences longer than half a sequence are split instead of truncated, so that
+    no token is lost.
 
     Args:
         samples: (samples,) of SAMPLE; second segments are ignored.
-        corpora: by the corpus numbers of samples; with sentence borders.
-        max_length: longest pair, special tokens included.
+        corpora: corpora with sentence borders, in the order of samples' corpus numbers.
+        max_length: maximum length of a pair, with special tokens.
         seed: seed of splits, random second segments and swaps.
-        swaps: sentence-order prediction in place of next-sentence prediction.
+        swaps: make pairs for sentence-order prediction instead of next-sentence prediction.
     """
     samples = cut_evenly(samples, corpora, _MOST_SEQUENCES * max_length)
     made = [np.empty(0, dtype=SAMPLE)]
@@ -134,16 +134,16 @@ def make_pairs(samples: np.ndarray, corpora: Sequence[Corpus], max_length: int,
 
 
 class _Pairing:
-    """Parts of documents of one corpus, each split into pairs from its beginning to its end.
+    """Splitter of parts of one corpus's documents into pairs, from beginning to end.
 
-    Tokens of all samples are numbered in one line, in which sentence borders ascend.
+    Tokens of all samples are numbered consecutively, so that sentence borders ascend.
 
     Args:
         samples: (samples,) of SAMPLE.
-        corpus: with sentence borders.
-        room: most tokens of a pair, without special ones.
-        seed: of the keys.
-        swaps: whether half of the pairs are swapped, and none has a random segment by choice.
+        corpus: corpus with sentence borders.
+        room: maximum tokens of a pair, without special tokens.
+        seed: seed of the keys.
+        swaps: whether half of the pairs are swapped, instead of using random segments.
     """
 
     def __init__(self, samples: np.ndarray, corpus: Corpus, room: int, seed: int,
@@ -156,7 +156,7 @@ class _Pairing:
         self._longest_sentence = max(room // 2, 1)
         self._keys = derive(seed, 5, samples["corpus"], samples["draw"], samples["start"])
         self._borders, self._firsts = self._sentences()
-        # From a place in the line to one in the document.
+        # Difference between a token's position in its document and its consecutive number.
         self._shifts = samples["start"] - self._borders[self._firsts[:-1]]
 
     def pairs(self) -> np.ndarray:
@@ -170,10 +170,11 @@ class _Pairing:
         return np.concatenate(made)
 
     def _sentences(self) -> tuple[np.ndarray, np.ndarray]:
-        """Find the borders of sentences in the line; those longer than half the room are split.
+        """Return the borders of sentences; split sentences longer than half the room.
 
         Returns:
-            (borders,) tokens, and (samples + 1,) index of each sample's first border.
+            (borders,) consecutive token numbers, and (samples + 1,) index of each sample's first
+            border.
         """
         samples = self._samples
         inner, counts = self._corpus.sentence_starts(
@@ -192,15 +193,15 @@ class _Pairing:
 
     def _next_pairs(self, waiting: np.ndarray, begins: np.ndarray,
                     turn: int) -> tuple[np.ndarray, np.ndarray]:
-        """Draw the next pair of each sample that waits.
+        """Make the next pair of each unfinished sample.
 
         Args:
             waiting: (pairs,) indices of the samples.
-            begins: (pairs,) border at which each begins.
-            turn: number of the pairs of each sample before.
+            begins: (pairs,) border at which each pair begins.
+            turn: number of earlier pairs of each sample.
 
         Returns:
-            (pairs,) of SAMPLE, and (pairs,) border at which the next pair begins.
+            (pairs,) of SAMPLE, and (pairs,) border of the start of the next pair.
         """
         borders, keys = self._borders, derive(self._keys[waiting], turn)
         lengths, kinds = derive(keys, 0), derive(keys, 1)
@@ -213,7 +214,7 @@ class _Pairing:
         random = to_uniform(kinds, 32) < (0.0 if self._swaps else 0.5)
         middles = begins + 1 + choices(kinds, np.maximum(ends - begins - 1, 1)).astype(np.int64)
         splits = borders[middles]
-        # A lone sentence is split at a word start near its middle; one word stays whole.
+        # A single sentence is split at a word start near its middle; a single word is not split.
         lone = np.flatnonzero((ends == begins + 1) & ~random)
         halves = self._halves(waiting[lone], begins[lone])
         random[lone] = halves <= borders[begins[lone]]
@@ -237,7 +238,7 @@ class _Pairing:
         return pairs, np.where(random, middles, ends)
 
     def _halves(self, samples: np.ndarray, begins: np.ndarray) -> np.ndarray:
-        """Find a word start near the middle of sentences; their beginnings where there is none."""
+        """Find a word start near the middle of each sentence, or its start if there is none."""
         centers = (self._borders[begins] + self._borders[begins + 1]) // 2
         shifts, documents = self._shifts[samples], self._samples["document"][samples]
         halves = self._corpus.at_or_before(documents, centers + shifts, self._longest_sentence)
@@ -246,7 +247,7 @@ class _Pairing:
 
     def _random_segments(self, documents: np.ndarray, rooms: np.ndarray,
                          keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Draw whole sentences of other documents, from the one of a random token on.
+        """Sample sentences of other documents, starting with the sentence of a random token.
 
         Returns:
             (pairs,) documents, first tokens and lengths, up to the room.

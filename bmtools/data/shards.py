@@ -1,8 +1,8 @@
 """Corpora of tokenized documents, mapped into memory instead of read into it.
 
-A shard is one safetensors file: `ids` (uint16 or uint32), `word_starts` (a bit a token, the lowest
-first), `documents` (where each begins, and where the last one ends) and, optionally, `sentences`
-(where each begins), counted in tokens from the beginning of the shard.
+A shard is one safetensors file with `ids` (uint16 or uint32), `word_starts` (one bit per token, the
+lowest first), `documents` (the start of each, and the end of the last one) and, optionally,
+`sentences` (the start of each). Starts and ends are counted in tokens from the start of the shard.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class DocumentBatch:
     """Concatenated documents.
 
     Args:
-        ids: (all tokens,) whole numbers.
+        ids: (all tokens,) integers.
         word_starts: (all tokens,) bool, True where a word begins.
         lengths: (documents,) tokens of each, 1 or more.
-        sentences: (all sentences,) where each begins, counted over all tokens; or None.
+        sentences: (all sentences,) start of each, counted over all tokens; or None.
     """
 
     ids: np.ndarray
@@ -61,7 +61,7 @@ class DocumentBatch:
 
 
 def shard_path(directory: Path, number: int) -> Path:
-    """Name a shard."""
+    """Return the path of a shard."""
     return directory / SHARDS.replace("*", f"{number:05d}")
 
 
@@ -71,9 +71,9 @@ class Shard:
 
     Args:
         ids: (tokens,) uint16 or uint32.
-        bits: (tokens / 8,) uint8, a bit a token, 1 where a word begins.
-        borders: (documents + 1,) where each document begins, and where the last one ends.
-        sentences: (sentences,) where each begins; None if unknown.
+        bits: (tokens / 8,) uint8, one bit per token, 1 if a word begins.
+        borders: (documents + 1,) start of each document, and end of the last one.
+        sentences: (sentences,) start of each sentence; None if unknown.
         vocabulary: fingerprint of the tokenizer.
     """
 
@@ -88,13 +88,13 @@ class Shard:
         """Map a file.
 
         Raises:
-            CheckpointError: missing, damaged or of another format.
+            CheckpointError: the file is missing, damaged or of another format.
         """
         from safetensors import safe_open
 
         if not path.is_file():
             raise CheckpointError(f"{path}: no such file; {_REMEDY}")
-        # As torch tensors the file is mapped, as numpy arrays it would be read.
+        # With torch tensors the file is mapped; with numpy arrays it would be read.
         with reading(path, "not a whole shard", _REMEDY), safe_open(path, "pt") as file:
             arrays = {name: file.get_tensor(name).numpy() for name in file.keys()}  # noqa: SIM118
             metadata = file.metadata() or {}
@@ -116,27 +116,27 @@ class Shard:
         """Count the sentences that begin before each token, (tokens,) int64.
 
         Raises:
-            CheckpointError: no sentence borders.
+            CheckpointError: there are no sentence borders.
         """
         if self.sentences is None:
-            raise CheckpointError("the shards do not say where sentences begin; "
+            raise CheckpointError("the shards have no sentence borders; "
                                   "make them with `bmtools tokenize --sentences`")
-        # Of the same type as the sentences, or numpy would copy them all to compare.
+        # Use the type of the sentences, because numpy would otherwise copy all of them to compare.
         return np.searchsorted(self.sentences, tokens.astype(self.sentences.dtype))
 
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """Documents of one vocabulary, numbered through all shards; fast to open.
+    """Documents of one vocabulary, numbered over all shards; fast to open.
 
     Tokens are read from the files on access. Memory holds four bytes per document.
 
     Args:
         shards: one or more.
         vocabulary: fingerprint of the tokenizer that made the ids.
-        inputs: SHA-256 of each file of text, by name.
+        inputs: SHA-256 of each text file, by name.
         origins: languages and licences of the text, by the names in `records.ORIGINS`; an empty
-            licence where some states none.
+            licence stands for text without a licence.
     """
 
     shards: tuple[Shard, ...]
@@ -146,10 +146,10 @@ class Corpus:
 
     @classmethod
     def open(cls, *directories: Path) -> Corpus:
-        """Map the shards of one directory, or of several one after the other.
+        """Map the shards of one directory or several, in the given order.
 
         Raises:
-            CheckpointError: no shards, damaged ones, or ones of different vocabularies.
+            CheckpointError: shards are missing, damaged or of different vocabularies.
         """
         shards: list[Shard] = []
         inputs: dict[str, str] = {}
@@ -185,7 +185,7 @@ class Corpus:
         """Keep documents in memory.
 
         Args:
-            documents: each with a token at least.
+            documents: documents with one token or more.
             vocabulary: fingerprint of the tokenizer.
         """
         bits = np.packbits(documents.word_starts, bitorder="little")
@@ -197,7 +197,7 @@ class Corpus:
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """(documents,) uint32, tokens of each."""
+        """(documents,) uint32, tokens of each document."""
         ends = np.append(0, self._ends)
         lengths = np.empty(ends[-1], dtype=np.uint32)
         for shard, begin, end in zip(self.shards, ends, ends[1:], strict=False):
@@ -224,8 +224,8 @@ class Corpus:
         """Copy parts of documents, concatenated in the given order.
 
         Args:
-            documents: (parts,) their numbers.
-            firsts: (parts,) first token of each part within its document.
+            documents: (parts,) numbers of the documents.
+            firsts: (parts,) first token of each part, counted in its document.
             lengths: (parts,) tokens of each part.
 
         Returns:
@@ -246,12 +246,13 @@ class Corpus:
         return ids, starts
 
     def at_or_before(self, documents: np.ndarray, offsets: np.ndarray, slack: int) -> np.ndarray:
-        """Move offsets within documents back to word starts.
+        """Move offsets in documents back to word starts.
 
         Args:
             documents: (offsets,) numbers of documents.
             offsets: (offsets,) tokens within each, 0 to its length, which counts as a border.
-            slack: most tokens to go back; an offset without a word start there is kept.
+            slack: maximum tokens to move back; an offset without a word start in this range is
+                kept.
         """
         found = offsets.copy()
         for shard, chosen, origins in self._by_shard(documents):
@@ -270,7 +271,7 @@ class Corpus:
                         lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Find the tokens at which sentences begin in parts of documents.
 
-        Arguments are those of `gather`.
+        For the arguments see `gather`.
 
         Returns:
             (all sentences,) offsets within their documents, and (parts,) sentences of each part.
@@ -294,7 +295,7 @@ class Corpus:
         return starts, counts
 
     def sentence_at_or_before(self, documents: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Move offsets within documents back to the beginnings of their sentences.
+        """Move offsets in documents back to the starts of their sentences.
 
         Args:
             documents: (offsets,) numbers of documents.
@@ -313,7 +314,7 @@ class Corpus:
 
     def _by_shard(self, documents: np.ndarray
                   ) -> Iterator[tuple[Shard, np.ndarray, np.ndarray]]:
-        """Yield each shard of these documents, the indices of those in it, and where they begin."""
+        """Yield each shard of these documents, the indices of its documents, and their starts."""
         numbers = np.searchsorted(self._ends, documents, side="right")
         order = np.argsort(numbers.astype(np.min_scalar_type(len(self.shards))), kind="stable")
         present, counts = np.unique(numbers, return_counts=True)
@@ -326,12 +327,12 @@ class Corpus:
 
 
 def is_shards(path: Path) -> bool:
-    """Whether a path is a directory of shards; cheap."""
+    """Return whether a path is a directory of shards, without opening them."""
     return path.is_dir() and next(path.glob(SHARDS), None) is not None
 
 
 def stated_licences(results: JsonObject) -> list[str]:
-    """Return the licences of tokenized text by a manifest; an empty one where some states none."""
+    """Return the licences in a manifest of tokenized text; "" stands for text without one."""
     counts = results.get("licences", {})
     stated = sum(counts.values()) if isinstance(counts, Mapping) else 0
     return [*counts, *([""] if stated < results.get("records", 0) else ())]
@@ -340,13 +341,13 @@ def stated_licences(results: JsonObject) -> list[str]:
 class ShardWriter:
     """Writer of numbered shards.
 
-    Memory holds one shard: two or four bytes a token, and five a document.
+    One shard is kept in memory: two or four bytes per token, and five per document.
 
     Args:
         directory: existing directory for the shards.
         vocabulary: fingerprint of the tokenizer.
-        size: number of ids of the vocabulary.
-        shard_tokens: most tokens of a shard, but for a document that is longer.
+        size: number of ids in the vocabulary.
+        shard_tokens: maximum tokens of a shard, except for a longer document.
         number: number of the first shard to write.
     """
 
@@ -368,7 +369,7 @@ class ShardWriter:
         self._sentences: list[np.ndarray] = []
 
     def room(self, documents: DocumentBatch) -> int:
-        """Count the documents, from the first on, that still fit the open shard."""
+        """Count the first documents that still fit into the open shard."""
         ends = np.cumsum(documents.lengths)
         fitting = int(np.searchsorted(ends, self._shard_tokens - self.tokens, side="right"))
         return fitting if self.tokens or fitting else min(1, len(documents.lengths))
@@ -386,7 +387,7 @@ class ShardWriter:
         self.tokens += len(documents.ids)
 
     def close(self) -> None:
-        """Write the open shard, unless it is empty, and begin another."""
+        """Write the open shard, unless it is empty, and start another."""
         if not self.tokens:
             return
         parts = {"documents": [run_offsets(np.concatenate(self._lengths)).astype(np.uint32)],
@@ -399,7 +400,7 @@ class ShardWriter:
         self._clear()
 
     def _write(self, parts: Mapping[str, Sequence[np.ndarray]]) -> None:
-        """Write a safetensors file from arrays in parts, without a copy of the whole.
+        """Write a safetensors file from arrays in parts, without copying them together.
 
         Wide types come first, so that all offsets are aligned.
         """

@@ -1,7 +1,7 @@
-"""Tokenization of records into shards by several processes; resumable after a kill.
+"""Tokenization of records into shards by several processes; it can be resumed after a kill.
 
-Worker processes import this module, so it must not import transformers, which would cost each of
-them seconds and hundreds of megabytes.
+Worker processes import this module, so it must not import transformers, which needs seconds and
+hundreds of megabytes in each of them.
 """
 
 from __future__ import annotations
@@ -69,9 +69,10 @@ class EncodedBlock:
 
     Args:
         block: number of the block.
-        before: hash of all content before it.
-        documents: those with tokens.
-        counts: records, characters and so on, by name; records by origin, as `lang:it`.
+        before: hash of all content before the block.
+        documents: documents with tokens.
+        counts: counts by name, such as records and characters; records by origin, such as
+            `lang:it`.
         rejects: the bad records.
     """
 
@@ -83,13 +84,13 @@ class EncodedBlock:
 
 
 class BlockEncoder:
-    """Parser and encoder of the records of a block, in a worker process.
+    """Parser and encoder of a block's records, in a worker process.
 
     Args:
-        tokenizer: as JSON.
-        config: of the shards.
+        tokenizer: the tokenizer as JSON.
+        config: settings of the shards.
         segmenter: finds words instead of the tokenizer.
-        lang_setting: spelling of the setting `lang` in messages, which a new process cannot know.
+        lang_setting: name of the setting `lang` in messages, which a new process does not know.
     """
 
     def __init__(self, tokenizer: str, config: ShardConfig, segmenter: Segmenter | None,
@@ -109,7 +110,7 @@ class BlockEncoder:
             if self._config.sentences and not (record.get("lang") or self._config.lang):
                 rejects.append(RecordError(
                     record.place, "found no language, expected the key 'lang' or "
-                    f"{self._lang_setting} to find sentences by", dict(record)))
+                    f"{self._lang_setting} to split sentences", dict(record)))
                 continue
             texts.append(full_text(record))
             origins.update(f"{key}:{record[key]}" for key in ORIGINS if record.get(key))
@@ -118,14 +119,14 @@ class BlockEncoder:
         found = self._encoder.encode(texts, points if self._config.sentences else None)
         sentences = None
         if found.tokens_at:
-            # The first sentence starts with the text, and none is empty.
+            # The first sentence starts with the text. No sentence is empty.
             starts = [np.unique(np.array([0, *tokens])) for tokens in found.tokens_at]
             sentences = np.concatenate([
                 tokens[tokens < length] + origin for tokens, length, origin
                 in zip(starts, found.lengths, offsets(found.lengths)[:-1], strict=True)])
-        # Half the bytes to send between processes, if the ids allow it.
+        # Send half the bytes between processes, if the ids allow it.
         narrow = np.uint16 if not len(found.ids) or found.ids.max() < 1 << 16 else np.uint32
-        # Texts without tokens are left out.
+        # Skip texts without tokens.
         documents = DocumentBatch(found.ids.astype(narrow), found.word_starts,
                                   found.lengths[found.lengths > 0], sentences)
         counts = Counter(
@@ -139,14 +140,14 @@ class BlockEncoder:
 
 
 def _sentence_points(record: Record, lang: str) -> list[int]:
-    """Find where sentences begin in the full text; the title is one of them."""
+    """Return the starts of sentences in the full text; the title is a sentence."""
     shift = len(record["title"]) + 1 if record.get("title") else 0
     spans = sentence_spans(record["text"], record.get("lang") or lang)
     return [*([0] if shift else []), *(start + shift for start, _ in spans)]
 
 
 Watch = Callable[[Iterator[EncodedBlock]], Iterable[EncodedBlock]]
-"""Wraps the iterator over encoded blocks, to show progress."""
+"""Function that wraps the iterator over encoded blocks, to show progress."""
 
 
 @dataclass(frozen=True)
@@ -154,13 +155,13 @@ class _Progress:
     """Progress of the shards on disk; written after each shard.
 
     Args:
-        identity: settings that must be equal for a run to be resumed, by name.
-        shards: that are complete.
+        identity: settings that must stay the same when a run is resumed, by name.
+        shards: number of complete shards.
         block: number of the block that the last shard's last document came from.
         before: hash of all content before that block.
-        taken: documents of that block that are in shards.
-        counts: of all blocks before it, by name.
-        rejects: bad records of these blocks.
+        taken: number of documents of that block that are in shards.
+        counts: counts of all earlier blocks, by name.
+        rejects: bad records of the earlier blocks.
     """
 
     identity: dict[str, object]
@@ -179,30 +180,30 @@ def tokenize(records: RecordReader | str | PathLike[str],
              **fields: object) -> JsonObject:
     """Encode titles and texts, and write shards: `tokenize("texts.jsonl", "vocabulary", "shards")`.
 
-    The output has the same bytes for any number of processes and of interruptions. Memory does
-    not grow with the input: it holds a shard, and about a hundred megabytes in each process. A
-    killed run leaves complete shards beside the output.
+    The output has the same bytes for any number of processes and interruptions. Memory does not
+    grow with the input: a shard and about a hundred megabytes in each process are kept. A killed
+    run leaves complete shards next to the output.
 
     Args:
-        records: a file, or the reader of several; its `reject` receives bad records, its `hashes`
-            are filled.
+        records: a file, or a reader of several files; its `reject` receives bad records, and its
+            `hashes` are filled.
         tokenizer: a fast tokenizer, or the directory of one.
         output: directory to write.
-        settings: of the shards.
-        processes: encoding processes; 0 for one a core. One encodes in this process.
-        resume: continue an unfinished run after its complete shards, if there is one; their text
-            is read again, to check that it is the same, but not encoded. Finished shards are
-            checked to be of this text.
+        settings: settings of the shards.
+        processes: number of encoding processes; 0 for one per core, 1 for this process.
+        resume: continue an unfinished run, if any, after its complete shards. Their text is read
+            again and compared, but not encoded. If the shards are finished, check that they were
+            made from this text.
         overwrite: replace existing output.
-        step: the command, if one runs.
+        step: the running command, if any.
         watch: wraps the iterator over blocks of text.
-        fields: of `ShardConfig`, in place of `settings`.
+        fields: fields of `ShardConfig`, instead of `settings`.
 
     Returns:
-        the manifest; among its results, `empty` counts texts without tokens, which are skipped.
+        the manifest; `empty` in its results counts texts without tokens, which are skipped.
 
     Raises:
-        BmtoolsError: the output exists, the unfinished run is another one, or there is no text.
+        BmtoolsError: the output exists, the unfinished run has other inputs, or there is no text.
     """
     if settings is None:
         [settings] = split_settings(fields, ShardConfig)
@@ -235,9 +236,9 @@ def tokenize(records: RecordReader | str | PathLike[str],
         with closing(map_parallel(blocks, encoder, processes, remedy)) as encoded:
             counts = _write_shards(run, writer, watch(encoded), progress, records.reject)
         if not counts["documents"]:
-            raise DataError("no text in the input; expected records with some text")
+            raise DataError("no text in the input; give records with text")
     except BaseException:
-        if not (run / _PROGRESS).exists():  # nothing to resume
+        if not (run / _PROGRESS).exists():  # there is no shard to resume from
             shutil.rmtree(run)
         raise
     warn_of_unknown_tokens(tokenizer.name_or_path, counts["unknown"], counts["tokens"],
@@ -250,10 +251,10 @@ def tokenize(records: RecordReader | str | PathLike[str],
 
 
 def check_shard_target(output: Path, resume: bool = False, overwrite: bool = False) -> None:
-    """Refuse to overwrite shards or an unfinished run, before any heavy work.
+    """Raise an error early if shards or an unfinished run would be overwritten.
 
     Raises:
-        BmtoolsError: there is one.
+        BmtoolsError: one of them exists.
     """
     if not (resume and _has_shards(output)):
         refuse_existing(output, overwrite)
@@ -265,12 +266,12 @@ def _has_shards(output: Path) -> bool:
 
 
 def _skip_done(blocks: Iterator[Block], progress: _Progress, run: Path) -> Iterator[Block]:
-    """Skip the blocks that are in shards, and check that they are the same text."""
+    """Skip the blocks that are in shards, and check that their text is the same."""
     if not progress.shards:
         return blocks
     first = next(islice(blocks, progress.block, None), None)
     if first is None or first.before != progress.before:
-        raise CheckpointError(f"{run}: the unfinished run read other text than this; resume with "
+        raise CheckpointError(f"{run}: the unfinished run read a different text; resume with "
                               "the files it was started with, or start again with "
                               f"{setting('overwrite')}")
     return chain([first], blocks)
@@ -303,7 +304,7 @@ def _write_shards(run: Path, writer: ShardWriter, encoded: Iterable[EncodedBlock
 
 
 def _results(counts: Mapping[str, int]) -> JsonObject:
-    """Put the records by language and by licence under keys of their own."""
+    """Collect the counts of records by language and by licence under one key each."""
     results: JsonObject = {}
     for name, number in sorted(counts.items()):
         key, _, value = name.partition(":")
@@ -333,19 +334,19 @@ def _same_identity(place: Path, old: Mapping[str, object], new: Mapping[str, obj
     for name in new:
         if old.get(name) != new[name]:
             raise CheckpointError(
-                f"{place}: made with {name} {old.get(name)}, found {new[name]}; resume with what "
-                f"it was started with, or start again with {setting('overwrite')}")
+                f"{place}: made with {name} {old.get(name)}, found {new[name]}; resume with the "
+                f"same settings, or start again with {setting('overwrite')}")
 
 
 def _confirmed(output: Path, run: Path, records: RecordReader,
                identity: Mapping[str, object]) -> JsonObject:
-    """Check that finished shards are of this text and these settings; read their manifest."""
+    """Check that finished shards have this text and these settings; read their manifest."""
     manifest = read_manifest(output)
     _same_identity(output, {**manifest.get("settings", {}),
                             "vocabulary": manifest.get("vocabulary")}, identity)
     deque(read_blocks(records), maxlen=0)
     if sorted(records.hashes.values()) != sorted(manifest.get("inputs", {}).values()):
-        raise CheckpointError(f"{output}: made of other text than this; give another name, or "
+        raise CheckpointError(f"{output}: made from a different text; give another name, or "
                               f"{setting('overwrite')} without {setting('resume')} to replace it")
     Corpus.open(output)
     discard_run(run)  # a kill may have left it
@@ -354,7 +355,7 @@ def _confirmed(output: Path, run: Path, records: RecordReader,
 
 def _finish(run: Path, output: Path, tokenizer: PreTrainedTokenizerBase, manifest: Manifest,
             overwrite: bool) -> JsonObject:
-    """Turn the run's directory into the output; a kill at any moment leaves one of the two."""
+    """Turn the run's directory into the output; a kill at any moment leaves one of them."""
     with new_directory(output, overwrite) as unfinished:
         for path in run.glob(SHARDS):
             try:

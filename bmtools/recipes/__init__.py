@@ -1,1 +1,1 @@
-"""The settings that papers pretrained with, a phases file each."""
+"""Pretraining settings of papers, with one phases file for each."""

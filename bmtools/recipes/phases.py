@@ -1,4 +1,4 @@
-"""Phases of a pretraining run, their settings and the schedule of their steps; cheap to import."""
+"""Phases of a pretraining run, their settings and the schedule of their steps; a light module."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from bmtools.records import JsonObject
 from bmtools.settings import Settings
 
 Kind = TypeVar("Kind", bound=Settings)
-# Alternative settings: the first that is not 0 counts, so a new value resets those before it.
+# Alternative settings: the first one that is not 0 is used, so a new value resets earlier ones.
 ALTERNATIVES = (("steps", "tokens", "epochs"), ("warmup_steps", "warmup_ratio"))
 
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of a run with settings of its own.
+    """A part of a run with its own settings.
 
     Args:
         name: letters, digits, - and _; used in metrics and messages.
@@ -44,7 +44,8 @@ class Phase:
         objective: the training objective and its masking.
         learning_rate: the learning rate over it.
         freeze: weights that are not trained.
-        mixture: weights of the tokens of corpora, by name; empty for all of them by their tokens.
+        mixture: weights of the corpora's tokens, by name; if empty, all corpora are weighted by
+            their tokens.
     """
 
     name: str
@@ -64,16 +65,16 @@ class Phase:
             if not isinstance(weight, Real) or not 0 <= weight < math.inf:
                 raise ValueError(f"mixture: {corpus}: found {weight}, expected 0 or more")
         if self.mixture and not sum(self.mixture.values()):
-            raise ValueError("mixture: found no weight above 0, expected one at least")
+            raise ValueError("mixture: found no weight above 0, expected at least one")
 
     def changed(self, values: Values) -> Phase:
-        """Replace some settings by name, `mixture` among them.
+        """Replace some settings by name, including `mixture`.
 
-        A length in tokens or epochs replaces one in steps, and a warm-up ratio warm-up steps,
-        unless both are given.
+        A length in tokens or epochs replaces a length in steps, and a warm-up ratio replaces
+        warm-up steps, unless both are given.
 
         Raises:
-            ValueError: an unknown name, or a value out of range.
+            ValueError: a name is unknown, or a value is out of range.
         """
         given = merged({}, values)
         for name in given:
@@ -91,12 +92,12 @@ class RunConfig:
     """Phases of a run, and the settings that they share.
 
     Args:
-        phases: in order.
+        phases: the phases in order.
         title: short description.
         source: publication of the settings.
         notes: remarks, such as settings that the source leaves open.
-        architecture: of a new model; empty for continued pretraining.
-        run: settings of the whole run, by name; the others have their defaults.
+        architecture: architecture of a new model; empty for continued pretraining.
+        run: settings of the whole run, by name; other settings have their defaults.
     """
 
     phases: tuple[Phase, ...]
@@ -108,7 +109,7 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         if not self.phases:
-            raise ValueError("found no phases, expected one [[phases]] at least")
+            raise ValueError("found no phases, expected at least one [[phases]]")
         name, times = Counter(phase.name for phase in self.phases).most_common(1)[0]
         if times > 1:
             raise ValueError(f"found two phases named {name!r}, expected names that differ")
@@ -117,12 +118,12 @@ class RunConfig:
 
 
 def run_settings(run: Values, kind: type[Kind]) -> Kind:
-    """Make settings of one kind, one of `RUN_KINDS`, with defaults for those not given."""
+    """Make settings of one of `RUN_KINDS`, with defaults for missing settings."""
     return kind(**{name: run[name] for name in kind.__dataclass_fields__ if name in run})
 
 
 def settings_text() -> str:
-    """List the keys of a phases file, which `--set` takes too, with their defaults and meanings."""
+    """List the keys of a phases file and of `--set`, with their defaults and meanings."""
     titles = dict.fromkeys(PHASE_KINDS.values(), "[[phases]] or [common]") \
         | dict.fromkeys(RUN_KINDS, "[run]")
     lines = []
@@ -136,7 +137,7 @@ def settings_text() -> str:
 
 
 def merged(settings: Values, values: Values) -> JsonObject:
-    """Override settings; alternatives that would take precedence are reset to 0."""
+    """Override settings; reset alternatives that would take precedence to 0."""
     reset = {other: 0 for names in ALTERNATIVES for number, name in enumerate(names)
              if name in values for other in names[:number] if other not in values}
     return {**settings, **reset, **values}
@@ -145,7 +146,7 @@ def merged(settings: Values, values: Values) -> JsonObject:
 def resolved(run_config: RunConfig) -> JsonObject:
     """List all settings of all phases as plain values.
 
-    Whole numbers of float settings become floats, so that equal runs look alike.
+    Integers in float settings become floats, so that equal runs have equal output.
     """
     phases = []
     for phase in run_config.phases:
@@ -167,11 +168,11 @@ def _plain(values: Values, kinds: Mapping[str, object]) -> JsonObject:
 
 @dataclass(frozen=True)
 class PhaseStep:
-    """A step of a run, within its phase.
+    """A step of a run, in its phase.
 
     Args:
-        phase_number: from 0.
-        phase: its settings.
+        phase_number: number of the phase, from 0.
+        phase: settings of the phase.
         step: number within the phase, from 0.
         steps: steps of the phase.
     """
@@ -190,25 +191,25 @@ class PhaseStep:
     def mask_rate(self) -> float:
         """Share of tokens to mask.
 
-        Source: steps from 5 % to 25 % in five stairs are in Gu et al. 2021 (BLURB), section 2.3.
+        Source: for a rise from 5 % to 25 % in five steps, Gu et al. 2021 (BLURB), section 2.3.
         """
         objective, progress = self.phase.objective, self.step / self.steps
         start, end = objective.mask_rate, objective.mask_rate_end
         if not end or progress <= 0:
             return start
         if progress >= 1:
-            return end  # met exactly
+            return end  # exact, without rounding
         if steps := objective.mask_rate_steps:
             progress = min(math.floor(progress * steps), steps - 1) / (steps - 1)
         return end if progress == 1 else start + (end - start) * progress
 
 
 class Schedule:
-    """Phases one after the other.
+    """Consecutive phases.
 
     Args:
-        phases: in order.
-        steps: of each phase.
+        phases: the phases in order.
+        steps: number of steps of each phase.
     """
 
     def __init__(self, phases: Sequence[Phase], steps: Sequence[int]) -> None:
@@ -217,7 +218,7 @@ class Schedule:
         self.steps = sum(steps)
 
     def phase_step(self, number: int) -> PhaseStep:
-        """Find step `number`, from 0; numbers beyond the end give the last step."""
+        """Return step `number`, from 0; for numbers beyond the end, return the last step."""
         left = min(number, self.steps - 1)
         lengths = zip(self.phases, self.steps_per_phase, strict=True)
         for phase_number, (phase, steps) in enumerate(lengths):
@@ -232,7 +233,7 @@ class Schedule:
         return learning_rate_at(now.phase.learning_rate, now.step, now.steps)
 
     def unfinished_warmups(self) -> Iterator[str]:
-        """Warn of each phase that ends before its warm-up, which is kept as it was set."""
+        """Yield a warning for each phase that ends before its warm-up, which is not changed."""
         for phase, steps in zip(self.phases, self.steps_per_phase, strict=True):
             rate = phase.learning_rate
             if rate.warmup_steps > steps:
@@ -243,7 +244,7 @@ class Schedule:
 
 
 def learning_rate_at(config: LearningRateConfig, step: int, steps: int) -> float:
-    """Compute the learning rate of an update; the `steps` of a phase are numbered from 0."""
+    """Compute the learning rate of step `step`, from 0, in a phase of `steps`."""
     warmup = config.warmup_steps or round(config.warmup_ratio * steps)
     if step < warmup:
         return config.learning_rate * (step + 1) / warmup
@@ -263,8 +264,8 @@ def count_steps(phase: Phase, sequences: float, tokens_per_sequence: float) -> i
     """Count the steps of a phase; lengths in tokens and epochs are rounded up.
 
     Args:
-        phase: with its length and its batches.
-        sequences: sequences of an epoch.
+        phase: the phase with its length and batches.
+        sequences: number of sequences in an epoch.
         tokens_per_sequence: average tokens of a full sequence.
     """
     length = phase.length

@@ -1,4 +1,4 @@
-"""Phases files in TOML and the recipes among them: reading, overriding, writing."""
+"""Phases files in TOML, including recipes: reading, overriding, writing."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _FILE_KEYS = {"title": str, "source": str, "notes": list[str], "architecture": s
               "common": dict, "phases": list}
 _TABLES = {"[run]": RUN_FIELDS, "a phase or to [common]": PHASE_FIELDS}
 TEXT = str | int | float
-"""Text that may be a number, which TOML writes without quotes."""
+"""Text that may be a number without quotes in TOML."""
 _EXPECTED = {str: "text", int: "a whole number", float: "a number", bool: "true or false",
              dict: "a table", list: "a list in brackets", list[str]: "a list of texts",
              dict[str, float]: "a table of numbers", TEXT: "text"}
 _SUFFIX = ".toml"
-_MOST_DOTS = 500  # a key of n parts nests n deep and takes tomllib n² memory
+_MOST_DOTS = 500  # a key of n parts has n levels and needs n² memory
 
 
 def read_run_config(name: str) -> RunConfig:
     """Read a phases file, or stdin for `-`.
 
     Raises:
-        DataError: one line that names the file, the phase and the key.
+        DataError: the file is not valid; one line names the file, the phase and the key.
     """
     with open_bytes(name) as stream:
         return parse_run_config(stream.read(), source_name(name))
@@ -58,7 +58,7 @@ def _package_files() -> Traversable:
 
 
 def recipe_names() -> list[str]:
-    """List the recipes that come with the package."""
+    """List the recipes in the package."""
     names = [entry.name for entry in _package_files().iterdir()]
     return sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
 
@@ -78,7 +78,7 @@ def recipe_text(name: str) -> str:
 
 
 def load_recipe(name: str) -> RunConfig:
-    """Read a recipe that comes with the package.
+    """Read a recipe in the package.
 
     Raises:
         ValueError: there is none of this name.
@@ -90,13 +90,13 @@ def parse_run_config(content: bytes, place: str) -> RunConfig:
     """Parse a phases file.
 
     Args:
-        content: TOML: title, source, notes and architecture; [run] for settings of the whole run,
-            [common] for settings of every phase, [[phases]] for those of one, with a name, and
-            [phases.mixture] for the weights of its corpora.
+        content: TOML with title, source, notes and architecture; [run] for settings of the whole
+            run, [common] for settings of every phase, [[phases]] for settings of one phase, with a
+            name, and [phases.mixture] for the weights of its corpora.
         place: name of the file in messages.
 
     Raises:
-        DataError: one line that names the place, the phase and the key.
+        DataError: the content is not valid; one line names the place, the phase and the key.
     """
     table = parse_toml(content, place)
     try:
@@ -110,13 +110,13 @@ def parse_toml(content: bytes, place: str) -> JsonObject:
     """Parse TOML.
 
     Raises:
-        DataError: it is none, or it nests too deep.
+        DataError: it is not TOML, or its tables are nested too deeply.
     """
     if any(line.count(b".") > _MOST_DOTS for line in content.splitlines()):
         raise DataError(f"{place}: found a line with more than {_MOST_DOTS:,} dots, expected TOML")
     try:
         return tomllib.loads(content.decode("utf-8"))
-    except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
+    except (ValueError, RecursionError) as error:  # also for numbers with thousands of digits
         raise DataError(f"{place}: not TOML ({error})") from error
 
 
@@ -136,7 +136,7 @@ def _phase(number: int, table: object, common: Values) -> Phase:
         if not isinstance(table, dict):
             raise ValueError(f"found {_shown(table)}, expected [[phases]]")
         if "name" not in table:
-            raise ValueError("found no name, expected one")
+            raise ValueError("found no name, expected the key 'name'")
         phase = Phase(convert_value("name", table["name"], str))
     with _located(f"phase {phase.name!r}"):
         own = {key: value for key, value in table.items() if key != "name"}
@@ -144,7 +144,7 @@ def _phase(number: int, table: object, common: Values) -> Phase:
 
 
 def _convert_table(table: Values, kinds: Mapping[str, object]) -> JsonObject:
-    """Convert the values of a table, and refuse unknown keys."""
+    """Convert the values of a table, and reject unknown keys."""
     for key in table:
         if key not in kinds:
             table_of_key = next((name for name, keys in _TABLES.items() if key in keys), None)
@@ -154,7 +154,7 @@ def _convert_table(table: Values, kinds: Mapping[str, object]) -> JsonObject:
 
 
 def convert_value(key: str, value: object, kind: Any) -> Any:
-    """Convert a value to a setting's type; whole numbers pass as numbers, 1e9 as a whole number."""
+    """Convert a value to a setting's type; integers are valid floats, 1e9 is a valid integer."""
     given = int(value) if kind is int and isinstance(value, float) and value.is_integer() else value
     try:
         found = msgspec.convert(given, kind)
@@ -189,14 +189,14 @@ def override(run_config: RunConfig, settings: Values,
     """Override settings of a run from the command line.
 
     Args:
-        run_config: left unchanged.
-        settings: by name, of all phases or of the run.
+        run_config: the run; not changed.
+        settings: settings of all phases or of the run, by name.
         assignments: `KEY=VALUE` for all phases or for the whole run, `PHASE.KEY=VALUE` for one
-            phase, a name or a number from 1. Values are TOML, bare words are text. They take
-            precedence over `settings`, later ones over earlier ones.
+            phase, given by its name or number from 1. Values are TOML; words without quotes are
+            text. They override `settings`, and later ones override earlier ones.
 
     Raises:
-        ValueError: an unknown key, or a value out of range.
+        ValueError: a key is unknown, or a value is out of range.
     """
     run = {**run_config.run, **{key: settings[key] for key in settings if key in RUN_FIELDS}}
     shared = {key: settings[key] for key in settings if key not in RUN_FIELDS}
@@ -211,14 +211,14 @@ def override(run_config: RunConfig, settings: Values,
                            for number, given in enumerate(changes)]
     phases = []
     for phase, changed in zip(run_config.phases, changes, strict=True):
-        # A run of a single phase has no need of its name in messages.
+        # Messages do not name the phase of a run with a single phase.
         with _located(f"phase {phase.name!r}") if len(changes) > 1 else nullcontext():
             phases.append(phase.changed(changed))
     return replace(run_config, phases=tuple(phases), run=run)
 
 
 def _parse_assignment(text: str, phases: Sequence[Phase]) -> tuple[int | None, str, object]:
-    """Parse `KEY=VALUE` or `PHASE.KEY=VALUE`: number of the phase from 0, or None; key; value."""
+    """Parse `KEY=VALUE` or `PHASE.KEY=VALUE`; return the phase from 0 or None, key and value."""
     path, equals, given = text.partition("=")
     where, dot, key = path.strip().rpartition(".")
     if not equals or not key:
@@ -243,7 +243,7 @@ def _phase_number(where: str, phases: Sequence[Phase]) -> int:
 
 
 def _parse_value(text: str, kind: object) -> object:
-    """Parse a value as TOML, or take the text itself where it is none or text is expected."""
+    """Parse a value as TOML, or return the text if it is not TOML or text is expected."""
     text = text.strip()
     try:
         table = tomllib.loads(f"value = {text}")
@@ -255,9 +255,9 @@ def _parse_value(text: str, kind: object) -> object:
 
 
 def to_toml(run_config: RunConfig) -> str:
-    """Write a run as a phases file that reads back equal.
+    """Write a run as a phases file that is read back as an equal run.
 
-    Every setting is listed, so that later defaults change nothing.
+    All settings are written, so that later changes of defaults have no effect.
     """
     content = resolved(run_config)
     phases, run = content.pop("phases"), content.pop("run")
@@ -278,5 +278,5 @@ def _toml(value: object) -> str:
         return "[" + "".join(f"\n    {_toml(item)}," for item in value) + "\n]"
     if type(value) is int:
         return f"{value:_}"
-    # JSON's texts, numbers and booleans are TOML's, which also escapes the delete character.
+    # Texts, numbers and booleans are written as in JSON; TOML also escapes the delete character.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -25,7 +25,7 @@ from bmtools.io.provenance.manifest import hash_directory
 
 Run = Callable[..., Any]
 pytestmark = pytest.mark.usefixtures("one_thread")
-NO_TEXT = "no text in the input; expected records with some text"
+NO_TEXT = "no text in the input; give records with text"
 NO_RECORDS = "FILE: found no records, expected at least one"
 ALLOWED = "; use --allow-empty to accept it"
 STEPS = ("--steps", "4", "--max-length", "16", "--batch-size", "4")

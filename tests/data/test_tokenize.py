@@ -235,7 +235,7 @@ def test_sentences_begin_where_they_begin(write_lines: Callable[..., Path], toke
                      ["La bile."]]
     assert result["results"]["sentences"] == 5
     assert [str(error) for error in rejected] == [
-        f"{source}:3: found no language, expected the key 'lang' or lang to find sentences by"]
+        f"{source}:3: found no language, expected the key 'lang' or lang to split sentences"]
     tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "t",
              ShardConfig(sentences=True, lang="it"))
     corpus = Corpus.open(tmp_path / "t")

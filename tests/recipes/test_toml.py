@@ -87,7 +87,7 @@ def test_numbers_become_what_they_stand_for() -> None:
 
 
 @pytest.mark.parametrize(("text", "message"), [
-    ("", "found no phases, expected one [[phases]] at least"),
+    ("", "found no phases, expected at least one [[phases]]"),
     ("titel = 'x'\n" + ONE, "found unknown key 'titel', did you mean 'title'?"),
     ("mask_rate = 0.2\n" + ONE,
      "found unknown key 'mask_rate', which belongs to a phase or to [common]"),
@@ -107,7 +107,7 @@ def test_numbers_become_what_they_stand_for() -> None:
     ("[run]\nreplay_steps = -1\n" + ONE, "replay_steps: found -1, expected 0 or more"),
     ("[common]\nstep = 1\n" + ONE, "[common]: found unknown key 'step', did you mean 'steps'?"),
     ("[common]\nsteps = 1.5\n" + ONE, "[common]: steps: found 1.5, expected a whole number"),
-    ("[[phases]]\nsteps = 1", "phase 1: found no name, expected one"),
+    ("[[phases]]\nsteps = 1", "phase 1: found no name, expected the key 'name'"),
     ("[[phases]]\nname = 'a b'", "phase 1: name: found 'a b', expected letters, digits, - and _"),
     (ONE + ONE, "found two phases named 'a', expected names that differ"),
     (ONE + "mask_raet = 0.1", "phase 'a': found unknown key 'mask_raet', "

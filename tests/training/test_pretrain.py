@@ -131,7 +131,7 @@ def test_resuming_on_other_text_is_refused(run, corpus: Path, vocabulary: Path,
     corpus.write_text(corpus.read_text().replace("cuore", "fegato"))
     outcome = run(*given, "--resume")
     assert outcome.code == 1
-    assert "made of other text than this" in outcome.err
+    assert "made from a different text" in outcome.err
 
 
 def read_heads(path: Path) -> dict[str, torch.Tensor]:

@@ -1,4 +1,4 @@
-"""Tokens of several samples, their replacement by the mask token or random ones, and counts."""
+"""Tokens of samples, their replacement by the mask token or random tokens, and counts."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ class MaskUnits:
     """Runs of maskable tokens that are masked together or not at all.
 
     Args:
-        begins: (units,) first token of each.
-        sizes: (units,) tokens of each, 1 or more.
-        borders: (samples + 1,) where each sample's units begin among all, and where the last
-            one's end.
+        begins: (units,) first token of each unit.
+        sizes: (units,) tokens of each unit, 1 or more.
+        borders: (samples + 1,) first unit of each sample, and the number of units.
     """
 
     begins: np.ndarray
@@ -32,10 +31,11 @@ class MaskUnits:
 
 @dataclass(frozen=True, eq=False)
 class TokenBatch:
-    """The tokens of some samples, one sample after the other.
+    """The tokens of consecutive samples.
 
-    A sample has a masking budget of its own: it is a document, or the part of one that fits a
-    sequence. A packed sequence holds several samples; masking does not depend on sequences.
+    Each sample has its own masking budget. It is a document, or the part of a document that fits
+    into a sequence. A packed sequence contains several samples. Masking does not depend on
+    sequences.
 
     Args:
         ids: (tokens,) int64.
@@ -53,18 +53,18 @@ class TokenBatch:
 
     @cached_property
     def borders(self) -> np.ndarray:
-        """(samples + 1,) where each sample begins, and where the last one ends."""
+        """(samples + 1,) start of each sample, and end of the last one."""
         return self.sample.searchsorted(np.arange(len(self.keys) + 1))
 
     @cached_property
     def words(self) -> MaskUnits:
         """Words: maskable tokens from one word start to the next.
 
-        A word also begins after a special token and at the beginning of a sample, so that a word
-        cut by an edge stays whole.
+        A word also begins after a special token and at the start of a sample, so that the parts of
+        a word that is cut there are words.
         """
         maskable = self.maskable
-        apart = np.ones(len(self.ids) + 1, dtype=bool)  # from the token before
+        apart = np.ones(len(self.ids) + 1, dtype=bool)  # separated from the previous token
         np.less_equal(maskable[1:] & maskable[:-1], self.word_starts[1:], out=apart[1:-1])
         apart[self.borders] = True
         begins = (apart[:-1] & maskable).nonzero()[0]
@@ -84,17 +84,17 @@ class MaskedTokens:
 
 def corrupt(text: TokenBatch, masked: np.ndarray, mask_id: int, replacement_ids: np.ndarray,
             mask_replace_prob: float = 0.8, random_replace_prob: float = 0.1) -> MaskedTokens:
-    """Replace masked tokens; each token draws its own replacement, also inside a word.
+    """Replace masked tokens; each token gets its own replacement, also inside a word.
 
     Source: Devlin et al. 2019, section 3.1 (80, 10 and 10 percent).
 
     Args:
-        text: left untouched.
+        text: tokens of all samples; not changed.
         masked: (tokens,) bool.
         mask_id: id of the mask token.
-        replacement_ids: (ids,) that a random token is drawn from, each with the same probability.
-        mask_replace_prob: share that becomes the mask token.
-        random_replace_prob: share that becomes a random token; the rest stays the same.
+        replacement_ids: (ids,) that random tokens are sampled from with equal probability.
+        mask_replace_prob: share that is replaced by the mask token.
+        random_replace_prob: share that is replaced by a random token; the rest is not changed.
     """
     positions = masked.nonzero()[0]
     drawn = bits_per_key(text.keys, positions.searchsorted(text.borders), Purpose.REPLACEMENT)
@@ -112,7 +112,7 @@ def corrupt(text: TokenBatch, masked: np.ndarray, mask_id: int, replacement_ids:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Counts over any number of batches; they add up.
+    """Counts over any number of batches, which can be added.
 
     Args:
         maskable: tokens that may be masked.
@@ -138,7 +138,7 @@ class Coverage:
 
     @property
     def whole_share(self) -> float:
-        """Share of touched words that are wholly masked; 1 for whole-word masking."""
+        """Share of touched words that are completely masked; 1 for whole-word masking."""
         return self.whole / max(self.touched, 1)
 
 

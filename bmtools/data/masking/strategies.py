@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 MaskStrategy = Callable[[TokenBatch, float], np.ndarray]
-"""Marks a share of each sample's maskable tokens, (tokens,) bool."""
-# What a term may follow: nothing, a space, and signs that tokenizers treat differently.
+"""Function that marks a share of each sample's maskable tokens, (tokens,) bool."""
+# Texts before a term: empty, a space, and signs that tokenizers treat differently.
 _LEADS = ("", "a ", "a(", "a'", "a°", "a °")
 LONGEST_SPAN = 10
 _STOP = 0.2
-# A word's rank holds 32 bits of the rank of its span and, below them, its position in the span.
+# A word's rank consists of 32 bits of its span's rank and, below them, its position in the span.
 _SPAN_SHIFT = np.uint64(32)
 _POSITION_SHIFT = np.uint64(28)
 _NONE = np.uint64((1 << 64) - 1)
@@ -51,8 +51,8 @@ def mask_tokens(text: TokenBatch, rate: float) -> np.ndarray:
 def mask_words(text: TokenBatch, rate: float) -> np.ndarray:
     """Mask whole words in random order until a share of each sample's tokens is masked.
 
-    Each word is as likely as any other to come next, so words of many tokens are masked as often
-    as short ones. The rate is met on average, see `mask_units_by_rank`.
+    All words have the same probability to be next, so words of many tokens are masked as often as
+    short words. The rate is met on average, see `mask_units_by_rank`.
 
     Source: whole-word masking as in Gu et al. 2021 (PubMedBERT), section 2.3.
 
@@ -68,15 +68,15 @@ def mask_words(text: TokenBatch, rate: float) -> np.ndarray:
 def mask_spans(text: TokenBatch, rate: float) -> np.ndarray:
     """Mask spans of whole words in random order until a share of each sample's tokens is masked.
 
-    A span begins at any word with the same probability and takes 1 to 10 words, 3.8 on average
-    before it meets another span. Three departures from the source: a span that meets the end of
-    the sample goes on at its beginning, so that every word is as likely to be masked as any other
-    (in the source the first word is masked a third as often); each word begins one span at most;
-    and the span that crosses the budget is cut between words, the last word masked by chance, so
-    that the rate is met on average as in `mask_units_by_rank`. Runs of masked words are therefore
-    somewhat shorter than the spans drawn, by the cut and at the ends, or longer, where spans
-    touch. The source also replaces all tokens of a span alike; here each token draws its own
-    replacement.
+    A span begins at any word with the same probability and contains 1 to 10 words, 3.8 on average
+    before it meets another span. There are four departures from the source. A span that reaches the
+    end of the sample continues at its start, so that every word has the same probability to be
+    masked (in the source the first word is masked a third as often). Each word begins at most one
+    span. The span that exceeds the budget is cut between words, with its last word masked at
+    random, so that the rate is met on average as in `mask_units_by_rank`. Runs of masked words are
+    therefore somewhat shorter than the sampled spans, because of cuts and ends of samples, or
+    longer, if spans touch. The source replaces all tokens of a span in the same way, but here each
+    token gets its own replacement.
 
     Source: Joshi et al. 2020 (SpanBERT), section 3.1.
 
@@ -100,7 +100,7 @@ def make_strategy(name: str, terms: MaskStrategy | None = None) -> MaskStrategy:
         terms: the strategy that prefers listed terms, such as a `TermList`.
 
     Raises:
-        ValueError: no such strategy, or no terms for it.
+        ValueError: the strategy is unknown, or its terms are missing.
     """
     require(name in get_args(Masking), "masking", name, " or ".join(get_args(Masking)))
     if name == "terms":
@@ -114,7 +114,7 @@ def make_strategy(name: str, terms: MaskStrategy | None = None) -> MaskStrategy:
 def span_length_chances() -> list[float]:
     """List the probabilities of lengths 1 to `LONGEST_SPAN`: a truncated geometric distribution.
 
-    Products and an exact sum, as powers may round differently on another platform.
+    Products and an exact sum are used, because powers may round differently on other platforms.
     """
     weights = list(accumulate(range(1, LONGEST_SPAN), lambda weight, _: weight * (1 - _STOP),
                               initial=_STOP))
@@ -123,7 +123,7 @@ def span_length_chances() -> list[float]:
 
 
 def _span_lengths(text: TokenBatch) -> np.ndarray:
-    """Draw the length of the span that begins at each word, at most the words of its sample."""
+    """Sample the length of the span that begins at each word, up to the words of its sample."""
     borders = text.words.borders
     drawn = to_uniform(bits_per_key(text.keys, borders, Purpose.SPAN_LENGTH))
     lengths = 1 + np.searchsorted(list(accumulate(span_length_chances()[:-1])), drawn, side="right")
@@ -134,7 +134,7 @@ def _span_lengths(text: TokenBatch) -> np.ndarray:
 def _span_ranks(lengths: np.ndarray, ranks: np.ndarray, borders: np.ndarray) -> np.ndarray:
     """Rank each word by the lowest-ranked span that covers it, then by its position in the span.
 
-    A sample's words are a ring: before its first word its last ones are put once more.
+    A sample's words form a ring: its last words are repeated before its first word.
     """
     before = LONGEST_SPAN - 1
     counts = borders[1:] - borders[:-1]
@@ -155,8 +155,8 @@ def _span_ranks(lengths: np.ndarray, ranks: np.ndarray, borders: np.ndarray) -> 
 def mask_random_units(text: TokenBatch, units: MaskUnits, rate: float) -> np.ndarray:
     """Mask each sample's units in random order until its budget is spent.
 
-    Units are drawn with replacement, each as likely as any other, and repeated ones are skipped.
-    At usual rates that takes far fewer random numbers than a rank for each unit, and no sorting.
+    Units are sampled with replacement and equal probability, and repeated units are skipped. At
+    usual rates this needs far fewer random numbers than a rank for each unit, and no sorting.
     Budgets are as in `mask_units_by_rank`.
 
     Args:
@@ -170,7 +170,7 @@ def mask_random_units(text: TokenBatch, units: MaskUnits, rate: float) -> np.nda
     if not len(units.begins):
         return np.zeros(len(text.ids), dtype=bool)
     firsts, counts = units.borders[:-1], units.borders[1:] - units.borders[:-1]
-    # To see a share of n units takes -n log(1 - share) draws on average.
+    # On average, -n log(1 - share) draws reach a share of n units.
     draws = (counts * (-1.12 * np.log1p(-min(rate, 0.95))) + 12).astype(np.int64)
     draws *= counts > 0
     while True:
@@ -180,7 +180,7 @@ def mask_random_units(text: TokenBatch, units: MaskUnits, rate: float) -> np.nda
         which += firsts.repeat(draws)
         positions = np.arange(len(which))
         first_drawn = np.empty(len(units.begins), dtype=np.int64)
-        first_drawn[which[::-1]] = positions[::-1]  # of equal numbers the last one is kept
+        first_drawn[which[::-1]] = positions[::-1]  # the last of equal numbers is kept
         sizes = units.sizes.take(which)
         sizes *= first_drawn.take(which) == positions
         reached = np.diff(offsets(sizes)[borders])
@@ -188,7 +188,7 @@ def mask_random_units(text: TokenBatch, units: MaskUnits, rate: float) -> np.nda
         if enough.all():
             break
         draws = np.where(enough, draws, 2 * draws)
-    # The number that chose the unit crossing the budget has bits left that are used only here.
+    # The random number of the unit that exceeds the budget has more bits, which are used only here.
     return _mask_to_budgets(
         text, MaskUnits(units.begins.take(which), sizes, borders), budgets,
         lambda crossing: to_uniform(drawn[np.minimum(crossing, len(drawn) - 1)], 32))
@@ -198,15 +198,15 @@ def mask_units_by_rank(text: TokenBatch, units: MaskUnits, ranks: np.ndarray,
                        rate: float) -> np.ndarray:
     """Mask each sample's units from the lowest rank on until its budget is spent.
 
-    The budget is the rate times the sample's maskable tokens. The unit that would overshoot it is
-    masked with the probability that makes the expected number of masked tokens equal the budget,
-    so the rate is met on average whatever the size of units. At least one unit is masked in every
-    sample that has maskable tokens, as in BERT: where the first unit exceeds the budget, the rate
-    is exceeded too.
+    The budget is the rate times the sample's maskable tokens. The unit that would exceed it is
+    masked with the probability that makes the expected number of masked tokens equal the budget. So
+    the rate is met on average for units of any size. At least one unit is masked in every sample
+    that has maskable tokens, as in BERT. If this unit is larger than the budget, the rate is also
+    exceeded.
 
     Args:
         units: all maskable tokens of the text, in order.
-        ranks: (units,) uint64, drawn with `Purpose.ORDER`; of equal ones the first comes first.
+        ranks: (units,) uint64, sampled with `Purpose.ORDER`; equal ranks keep their order.
         rate: share of maskable tokens to mask, 0 to 1.
 
     Returns:
@@ -228,17 +228,17 @@ def _budgets(text: TokenBatch, rate: float) -> tuple[np.ndarray, np.ndarray]:
 
 def _mask_to_budgets(text: TokenBatch, units: MaskUnits, budgets: np.ndarray,
                      draw_coins: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Mask each sample's units, in the order given, as far as its budget allows.
+    """Mask each sample's units, in the given order, within its budget.
 
     Args:
-        units: in the order of masking.
+        units: units in the order of masking.
         budgets: (samples,) tokens.
-        draw_coins: takes (samples,) numbers of the units that would overshoot the budgets; returns
-            random numbers below 1 that decide whether those are masked too.
+        draw_coins: function of the (samples,) numbers of the units that would exceed the budgets;
+            returns random numbers below 1 that decide whether these units are masked.
     """
     firsts, ends, spent = units.borders[:-1], units.borders[1:], offsets(units.sizes)
-    # Integers are compared: a float sum of a sample's budget and the tokens before it would
-    # round differently among other samples.
+    # Compare integers, because a float sum of a sample's budget and the preceding tokens would be
+    # rounded differently after other samples.
     crossing = spent.searchsorted(spent[firsts] + budgets.astype(np.int64), side="right") - 1
     reached = spent[crossing]
     size = spent[np.minimum(crossing + 1, len(spent) - 1)] - reached
@@ -252,11 +252,11 @@ def _mask_to_budgets(text: TokenBatch, units: MaskUnits, budgets: np.ndarray,
 
 
 class TermList:
-    """Terms by their token ids.
+    """Masking strategy for terms, which are given by their token ids.
 
     Args:
-        terms: ids of each term, no special tokens; empty ones are skipped. A term is found
-            only as these ids: see `spellings`.
+        terms: ids of each term, without special tokens; empty terms are skipped. Only these ids are
+            found: see `spellings`.
     """
 
     def __init__(self, terms: Iterable[Sequence[int]]) -> None:
@@ -264,14 +264,14 @@ class TermList:
         self._prefixes = {term[:end] for term in self._terms for end in range(1, len(term) + 1)}
 
     def mark(self, text: TokenBatch) -> tuple[np.ndarray, np.ndarray]:
-        """Find all terms; the longest of those that begin at one word.
+        """Find all terms; if several begin at one word, find the longest.
 
-        A term begins and ends with a word of the text and does not leave its sample. Terms that
-        share tokens are marked as one.
+        A term begins and ends at word borders and inside one sample. Terms that share tokens are
+        marked as one term.
 
         Returns:
-            (tokens,) bool, True on the tokens of a term; and (tokens,) bool, True where a term
-            begins, which separates adjacent terms.
+            (tokens,) bool, True on the tokens of a term; and (tokens,) bool, True at the start of a
+            term, which separates adjacent terms.
         """
         begins, lengths = self._find(text)
         depth = np.zeros(len(text.ids) + 1, dtype=np.int64)
@@ -314,14 +314,14 @@ def mask_terms(text: TokenBatch, rate: float, inside: np.ndarray,
                begins: np.ndarray) -> np.ndarray:
     """Mask terms in random order, then other words, until a share of each sample is masked.
 
-    A term is masked whole, with all of any word that it is part of. Where a sample's terms exceed
-    its budget, some of them are masked and nothing else; the rate is met on average as in
-    `mask_units_by_rank`.
+    All tokens of a term are masked together, with all tokens of the words that it is part of. If a
+    sample's terms exceed its budget, only some of the terms are masked. The rate is met on average
+    as in `mask_units_by_rank`.
 
     Args:
         rate: share of maskable tokens to mask, 0 to 1.
         inside: (tokens,) bool, True on the tokens of terms.
-        begins: (tokens,) bool, True where a term begins.
+        begins: (tokens,) bool, True at the start of a term.
 
     Returns:
         (tokens,) bool.
@@ -344,13 +344,13 @@ def mask_terms(text: TokenBatch, rate: float, inside: np.ndarray,
 
 
 def spellings(tokenizer: PreTrainedTokenizerBase, terms: Iterable[str]) -> list[list[int]]:
-    """Encode terms as at the beginning of a text, after a space, and beside signs.
+    """Encode terms as at the start of a text, after a space, and next to signs.
 
-    Byte-level tokenizers and Metaspace have different tokens for these, and WordPiece after signs
-    that its pre-tokenizer keeps, such as `°`. Where the vocabulary has tokens that join a sign to
-    the first or last character of a term (`3)`), the term is also spelled with these, as it
-    cannot be masked without. Terms with a capital at the beginning of a sentence are another
-    spelling, which the caller may list too.
+    Byte-level tokenizers and Metaspace have different tokens for these cases. WordPiece has
+    different tokens after signs that its pre-tokenizer keeps, such as `°`. If the vocabulary has
+    tokens that join a sign to the first or last character of a term (`3)`), the term is also
+    encoded with these tokens, because it can only be masked together with them. Terms with a
+    capital at the start of a sentence are another spelling, which the caller can add.
     """
     backend = tokenizer.backend_tokenizer
     before, after = _joined_signs(backend)
@@ -368,7 +368,7 @@ def spellings(tokenizer: PreTrainedTokenizerBase, terms: Iterable[str]) -> list[
 
 
 def _joined_signs(backend: Tokenizer) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """Find for each letter or figure the signs before and after it in some token."""
+    """Find the signs before and after each letter or digit in any token."""
     from bmtools.vocab.tokenizer import token_texts
     from bmtools.vocab.words import is_sign
 
@@ -386,7 +386,7 @@ def _signs_of(signs: Mapping[str, set[str]], character: str) -> list[str]:
 
 
 def _continues(text: TokenBatch) -> np.ndarray:
-    """Mark the maskable tokens that follow another of their sample, (tokens,) bool."""
+    """Mark the maskable tokens that follow another one in their sample, (tokens,) bool."""
     follows = text.maskable.copy()
     follows[1:] &= text.maskable[:-1] & (text.sample[1:] == text.sample[:-1])
     follows[:1] = False
