@@ -265,7 +265,7 @@ def permute(numbers: np.ndarray, size: int, key: int) -> np.ndarray:
     """Permute the numbers below `size`.
 
     This is a Feistel network over the next power of four, iterated until the result is inside the
-    range. Any element of a shuffled corpus is found directly, without the permutation in memory.
+    range. Each element of a shuffled corpus is found directly, without the permutation in memory.
 
     Source: Black and Rogaway 2002, "Ciphers with arbitrary finite domains", sections 3 and 5.
 

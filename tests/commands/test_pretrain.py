@@ -143,11 +143,11 @@ PHASES = {
 
 
 @pytest.mark.parametrize(("more", "message"), [
-    (("--phases", "unknown-text"), "phase 'a': mixture: found 'clinical', expected text; --corpus"),
+    (("--phases", "unknown-text"), "phase 'a': mixture: found 'clinical', expected text; name a"),
     (("--phases", "two-layouts"), "--layout: found auto and packed, expected one for all"),
-    (("--memory-gib", "0.0001"), "phase 'main': a single sequence of 16 tokens takes "),
+    (("--memory-gib", "0.0001"), "phase 'main': a single sequence of 16 tokens needs "),
     (("--masking", "terms", "--terms", "none.txt"), "none.txt: found no terms, expected one a li"),
-    (("--evaluate", "empty.jsonl"), "--evaluate: no text in the input; expected records with"),
+    (("--evaluate", "empty.jsonl"), "--evaluate: no text in the input; give records with"),
     (("--retain", "empty.jsonl"), "--retain: no text in the input"),
     (("--replay", "strange", "--set", "replay_steps=2"), "strange: found vocabulary "),
     (("--corpus", "more=strange"), "strange: found vocabulary "),

@@ -154,7 +154,7 @@ def test_a_run_beyond_this_memory_is_refused_or_warned_of(look: Callable[..., Js
     assert "a micro-batch of 65536 sequences may take" in warning and "OUT OF MEMORY" in warning
     assert found["phases"][0]["memory_gib"] > needed + 1
     machine(memory_bytes=GIB // 10)
-    with pytest.raises(BmtoolsError, match=r"a single sequence of 32 tokens takes .* may use 0\.1"):
+    with pytest.raises(BmtoolsError, match=r"a single sequence of 32 tokens needs .* may use 0\.1"):
         look(phase)
 
 

@@ -74,7 +74,7 @@ def test_each_phase_gets_the_sequences_that_fit(plan: Callable[..., TrainingPlan
 
 def test_too_little_for_a_sequence_is_one_clear_line(
         plan: Callable[..., TrainingPlan], trainer: Trainer) -> None:
-    with pytest.raises(BmtoolsError, match=r"phase 'short': a single sequence of 32 tokens takes "
+    with pytest.raises(BmtoolsError, match=r"phase 'short': a single sequence of 32 tokens needs "
                                            r"[\d.]+ GiB, but a process may use 0.05; lower max"):
         fit_micro_batches(plan(memory_gib=0.05), trainer, False, 1)
 

@@ -798,7 +798,7 @@ def test_processes_agree_on_a_micro_batch_or_that_none_fits(
     assert found[0] == found[1] and len(found[0]) == 1
     none = start("none", *given, processes=2, hook=NEEDS_MORE, MORE=str(2**34))
     assert none.wait(60) == [1, 1]
-    assert "a single sequence of 64 tokens takes" in none.err
+    assert "a single sequence of 64 tokens needs" in none.err
 
 
 READ_LATE = """
