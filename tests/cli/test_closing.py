@@ -1,4 +1,4 @@
-"""Sentences that end commands."""
+"""Closing lines of commands."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ TRAINED = {"checkpoint": "my model", "steps": 1200, "tokens_seen": 889000,
      "a has 3 of 9 sets, All 80.00; b has 9 of 9 sets"),
     (scoring_closing(SCORES[:1], "pppl", "sentences"),
      "base has pppl 256 [246, 266] over 1,090 sentences"),
-    # Tokens of two vocabularies do not compare.
+    # Token counts with different vocabularies cannot be compared.
     (scoring_closing(SCORES, "pppl", "sentences"), "scored 2 checkpoints"),
     (scoring_closing([{"model": "a", "mrr": 0.1, "maskings": 9, "interval": [0.0, 0.2]},
                       {"model": "b", "mrr": 0.3, "maskings": 9, "interval": [0.2, 0.4]}],
                      "mrr", "maskings", lowest=False),
      "b has the highest of 2, mrr 0.300 [0.200, 0.400] over 9 maskings"),
-    # Words that one model skips are not the other's.
+    # Words that one model skips may not be skipped by the other.
     (scoring_closing([{"model": "a", "mrr": 0.1, "maskings": 9, "data": "x"},
                       {"model": "b", "mrr": 0.3, "maskings": 9, "data": "y"}],
                      "mrr", "maskings", lowest=False), "scored 2 checkpoints"),
 ])
-def test_each_command_ends_with_its_own(found: str, expected: str) -> None:
+def test_each_command_has_its_closing_line(found: str, expected: str) -> None:
     assert found == expected

@@ -1,4 +1,4 @@
-"""Help of all commands: its layout, topics, mistyped names and completion."""
+"""Help of all commands: layout, topics, suggestions for mistyped names, and completion."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LEAVES = pytest.mark.parametrize(
 
 
 @EVERY
-def test_help_is_a_sentence_then_examples_in_80_columns(run, words: tuple[str, ...]) -> None:
+def test_help_has_a_sentence_then_examples_in_80_columns(run, words: tuple[str, ...]) -> None:
     command, _ = FOUND[words]
     outcome = run(*words, "--help")
     assert (outcome.code, outcome.err) == (0, "")
@@ -52,7 +52,7 @@ def test_help_is_a_sentence_then_examples_in_80_columns(run, words: tuple[str, .
 
 
 @LEAVES
-def test_help_lists_what_matters_and_help_all_everything(run, words: tuple[str, ...]) -> None:
+def test_help_lists_essential_options_and_help_all_lists_all(run, words: tuple[str, ...]) -> None:
     command, context = FOUND[words]
     short, full = (run(*words, flag).out for flag in ("--help", "--help-all"))
     flags = [f"--set {option.name}" if isinstance(option, KeyOption) else f"--{long_name(option)}"
@@ -78,13 +78,13 @@ LIGHT = [*([*words, "--help"] for words in FOUND), ["--version"], ["help"],
          ["import", "text", "TEXT"], ["table", "--columns", "pppl", "SCORES"]]
 
 
-# What makes a start slow: torch alone takes a second, where these commands take a fifth of one.
+# Libraries that slow down the start: torch needs a second, and these commands a fifth of one.
 HEAVY = {"accelerate", "jinja2", "lxml", "scipy", "sklearn", "tokenizers", "torch",
          "transformers"}
 
 
-def test_what_needs_no_torch_imports_nothing_heavy(
-        tmp_path: Path, write_lines: Callable[..., Path]) -> None:
+def test_light_commands_import_no_heavy_libraries(tmp_path: Path,
+                                                  write_lines: Callable[..., Path]) -> None:
     (tmp_path / "notes.txt").write_text("Il cuore.\n")
     paths = {"TEXT": str(tmp_path / "notes.txt"),
              "SCORES": str(write_lines("scores.jsonl", {"model": "a", "pppl": 2.5}))}
@@ -109,14 +109,14 @@ def test_declared_names_are_options() -> None:
 
 
 @pytest.mark.parametrize("words", [(), ("import",), ("recipe",), ("finetune",)])
-def test_a_group_alone_prints_its_help_on_stderr(run, words: tuple[str, ...]) -> None:
+def test_a_group_without_a_command_prints_its_help_on_stderr(run, words: tuple[str, ...]) -> None:
     outcome, asked = run(*words), run(*words, "--help")
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err == asked.out
 
 
 @pytest.mark.parametrize("words", [(), ("import",), ("recipe",), ("finetune",)])
-def test_a_group_lists_its_commands_with_their_whole_sentence(run, words: tuple[str, ...]) -> None:
+def test_a_group_lists_commands_with_their_complete_sentences(run, words: tuple[str, ...]) -> None:
     group, context = FOUND[words]
     shown = " ".join(run(*words, "--help").out.split())
     assert isinstance(group, click.Group)
@@ -138,9 +138,8 @@ def test_a_group_lists_its_commands_with_their_whole_sentence(run, words: tuple[
     (("translate", "--engine", "transformer"), "'transformers'"),
     (("pretrain", "--max-lenght", "9"), "'--max-length'"),
     (("pretrain", "-o", "out", "--set", "mask_rat=0.1"), "'mask_rate'")])
-def test_a_mistyped_name_is_answered_with_the_one_meant(
-        run, arguments: tuple[str, ...], meant: str, tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistyped_name_gets_a_suggestion(run, arguments: tuple[str, ...], meant: str,
+                                           tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     outcome = run(*arguments)
     assert (outcome.code, outcome.out) == (2, "")
@@ -149,13 +148,13 @@ def test_a_mistyped_name_is_answered_with_the_one_meant(
 
 
 @pytest.mark.parametrize("command", [("pretrain",), ("distill",), ("finetune", "ner")])
-def test_an_option_that_is_a_key_is_answered_with_set(run, command: tuple[str, ...]) -> None:
+def test_a_key_used_as_an_option_gets_a_hint_to_set(run, command: tuple[str, ...]) -> None:
     outcome = run(*command, "--weight-decay", "0.1")
     assert (outcome.code, outcome.out) == (2, "")
     assert "No such option '--weight-decay'; expected --set weight_decay=VALUE." in outcome.err
 
 
-def test_a_file_in_place_of_a_format_lists_the_formats(run, tmp_path: Path) -> None:
+def test_a_file_instead_of_a_format_lists_the_formats(run, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     formats = ", ".join(sorted({**sets.FORMATS, **texts.FORMATS}))
     assert "conll, curated, ddi, " in formats
@@ -180,7 +179,7 @@ def test_a_topic_fits_two_screens(run, topic: str) -> None:
 
 
 @EVERY
-def test_help_of_a_command_is_its_own(run, words: tuple[str, ...]) -> None:
+def test_help_command_prints_the_help_of_the_command(run, words: tuple[str, ...]) -> None:
     if words:
         assert run("help", *words).out == run(*words, "--help").out
 
@@ -223,7 +222,7 @@ def test_completion_in_bash(tmp_path) -> None:
     assert (done.stdout, done.stderr) == ("laptop\n", "")
 
 
-ONE_MEANING = {  # of an option in all commands: what its value is
+ONE_MEANING = {  # meaning of each option's value, equal in all commands
     "workers": click.INT, "processes": click.IntRange, "part": ShardParam, "shard": click.BOOL,
     "precision": click.Choice, "device": (click.STRING, click.Choice), "baseline": InputFile}
 OTHER_NAMES = {"jobs", "threads", "n-jobs", "num-workers", "mixed-precision", "dtype",

@@ -19,7 +19,7 @@ from bmtools.cli.step import CommandStep
 from bmtools.commands.training_options import print_metrics
 from bmtools.io.system import STOPPED
 
-# Beginning of each process: it writes its process id.
+# Start of each program: it writes its process id.
 PRELUDE = """
 import os, signal, sys, time
 from pathlib import Path
@@ -57,7 +57,7 @@ def run(program_of: Callable[[str], list[str]], tmp_path: Path) -> Run:
 
 
 def alive(folder: Path) -> list[int]:
-    """Return the ranks that still run."""
+    """Return the ranks of running processes."""
     found = []
     for path in folder.glob("*.pid"):
         state = Path(f"/proc/{path.read_text()}/stat")
@@ -66,7 +66,7 @@ def alive(folder: Path) -> list[int]:
     return sorted(found)
 
 
-def test_each_process_knows_its_rank_and_the_rendezvous(run: Run, tmp_path: Path) -> None:
+def test_each_process_gets_its_rank_and_the_rendezvous(run: Run, tmp_path: Path) -> None:
     names = ("WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK", "RANK", "MASTER_ADDR", "MASTER_PORT")
     assert run(f"(folder / str(rank)).write_text(' '.join(os.environ[n] for n in {names}))", 3) == 0
     found = [(tmp_path / str(rank)).read_text().split() for rank in range(3)]
@@ -85,7 +85,7 @@ def test_only_the_main_process_is_shown_while_all_run(run: Run, capfd) -> None:
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_only_the_first_failure_is_shown(run: Run, capfd, tmp_path: Path, rank: int) -> None:
-    """Its peer notices that it is gone, and reports an error too."""
+    """The other process notices the failure and also reports an error."""
     started = time.monotonic()
     code = run(f"""
 if rank == {rank}:
@@ -103,7 +103,7 @@ sys.exit(1)
     assert time.monotonic() - started < 10 and not alive(tmp_path)
 
 
-def test_an_error_of_all_processes_is_shown_once(run: Run, capfd) -> None:
+def test_an_error_in_all_processes_is_shown_once(run: Run, capfd) -> None:
     assert run("time.sleep(0.02 * rank); report('bmtools: the fault'); sys.exit(2)", 4) == 2
     assert capfd.readouterr().err == "bmtools: the fault\n"
 
@@ -124,7 +124,7 @@ time.sleep(1); report("RuntimeError: connection closed by peer"); sys.exit(1)
         "bmtools: process 2 of 2 was ended by SIGKILL, perhaps because memory ran out\n"
 
 
-def test_a_traceback_is_shown_whole(run: Run, capfd) -> None:
+def test_a_traceback_is_shown_completely(run: Run, capfd) -> None:
     body = """
 if rank:
     report("Traceback:")
@@ -136,18 +136,18 @@ time.sleep(60)
     assert capfd.readouterr().err == "Traceback:\n  a line\nthe end\n"
 
 
-def test_a_stopped_run_has_an_exit_code_of_its_own(run: Run) -> None:
+def test_a_stopped_run_has_a_separate_exit_code(run: Run) -> None:
     assert run(f"sys.exit(0 if rank else {STOPPED})") == STOPPED
 
 
 def test_a_process_that_fails_after_the_main_one_is_ignored(run: Run, capfd) -> None:
-    """`| head` ends the first early and well; its peers lose it."""
+    """`| head` ends the main process successfully; the others lose their connection to it."""
     assert run("rank and (time.sleep(0.5), report('connection closed'), sys.exit(1))") == 0
     assert capfd.readouterr().err == ""
 
 
 def supervisor(program: list[str], folder: Path) -> subprocess.Popen[str]:
-    """Start a supervisor of its own and wait until its processes run."""
+    """Start a separate supervisor and wait until its processes run."""
     process = subprocess.Popen([sys.executable, "-c", SUPERVISOR, str(folder), program[1]],
                                stderr=subprocess.PIPE, text=True)
     while len(list(folder.glob("*.ready"))) < 2:
@@ -178,8 +178,8 @@ time.sleep(60)
     assert {path.name for path in tmp_path.glob("*.saved")} == {"0.saved", "1.saved"}
 
 
-def test_an_unhandled_signal_gives_the_exit_code_of_a_shell(
-        program_of: Callable[[str], list[str]], tmp_path: Path) -> None:
+def test_an_unhandled_signal_causes_the_exit_code_of_a_shell(program_of: Callable[[str], list[str]],
+                                                             tmp_path: Path) -> None:
     process = supervisor(program_of(WAITS + "time.sleep(60)"), tmp_path)
     process.send_signal(signal.SIGTERM)
     assert process.communicate(timeout=20)[1] == ""
@@ -213,8 +213,9 @@ time.sleep(60)
 @pytest.mark.parametrize(("environment", "code"), [
     ({}, STOPPED), ({"WORLD_SIZE": "2"}, STOPPED),
     ({"WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "none"}, 0)], ids=["alone", "srun", "torchrun"])
-def test_only_torchrun_takes_a_stopped_run_for_a_crash(
-        monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], code: int) -> None:
+def test_a_stopped_run_exits_with_0_only_under_torchrun(monkeypatch: pytest.MonkeyPatch,
+                                                        environment: dict[str, str],
+                                                        code: int) -> None:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     step = CommandStep(click.Context(click.Command("pretrain")))

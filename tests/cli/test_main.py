@@ -1,4 +1,4 @@
-"""The command line as a whole."""
+"""The complete command line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Run = Callable[..., object]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_table_and_the_command_agree(name: str) -> None:
+def test_the_command_list_and_the_command_agree(name: str) -> None:
     command = bmtools.get_command(click.Context(bmtools), name)
     assert command is not None
     assert command.name == name
@@ -31,7 +31,7 @@ def test_wrong_usage_is_one_line_and_exit_2(run, arguments: tuple[str, ...]) -> 
     assert "--help" in outcome.err
 
 
-def test_a_message_commands_no_terminal(run, tmp_path: Path) -> None:
+def test_a_message_contains_no_terminal_codes(run, tmp_path: Path) -> None:
     path = tmp_path / "a\x1b[2J\u202eb"
     path.write_bytes(b"%PDF")
     outcome = run("import", "text", path)
@@ -51,8 +51,8 @@ def test_traceback_shows_where_an_error_arose(shell, tmp_path: Path) -> None:
     assert "Traceback" in full.err and "Traceback" in before.err
 
 
-def test_environment_config_and_command_line_in_that_order(run, tmp_path: Path, write_lines,
-                                                           monkeypatch) -> None:
+def test_command_line_overrides_environment_and_config(run, tmp_path: Path, write_lines,
+                                                       monkeypatch) -> None:
     text = write_lines("a.jsonl", {"id": "1", "text": "cuore e polmone " * 40})
     config = tmp_path / "c.toml"
     config.write_text("size = 110\nallow-fewer = true\n[build-vocab]\nmin-frequency = 3\n")
@@ -75,9 +75,10 @@ def test_environment_config_and_command_line_in_that_order(run, tmp_path: Path, 
     (("report", ".", "-o", "page.html"), "private", "private: found a directory that"),
     (("card", "model"), "config.json", "model/config.json: found a file that"),
     (("lineage", "model"), "config.json", "model/config.json: found a file that")])
-def test_what_this_user_may_not_open_is_named(
-        run: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-        arguments: tuple[str, ...], blocked: str, found: str) -> None:
+def test_paths_without_permission_are_named(run: Callable[..., Any], tmp_path: Path,
+                                            monkeypatch: pytest.MonkeyPatch,
+                                            arguments: tuple[str, ...], blocked: str,
+                                            found: str) -> None:
     monkeypatch.chdir(tmp_path)
     for folder in ("private", "model"):
         (tmp_path / folder).mkdir()
@@ -90,7 +91,7 @@ def test_what_this_user_may_not_open_is_named(
             return method(path, *options, **more)
         return refuse
 
-    for name in ("iterdir", "open", "read_text"):  # tests may run as root, who may open all
+    for name in ("iterdir", "open", "read_text"):  # tests may run as root, who may open every file
         monkeypatch.setattr(Path, name, refusing(getattr(Path, name)))
     outcome = run(*arguments)
     assert outcome.code == 1
@@ -98,13 +99,13 @@ def test_what_this_user_may_not_open_is_named(
         f"bmtools: {found} this user may not open; ask its owner, or leave it out"]
 
 
-def test_what_may_not_be_looked_at() -> None:
+def test_a_path_in_an_unreadable_directory_is_named() -> None:
     assert message_and_code(PermissionError(13, "Permission denied", "gone/model")) == (
         "gone/model: permission denied; ask the owner of gone, or name another place", 1)
     assert message_and_code(PermissionError("no")) == ("no", 1)
 
 
-def test_a_link_without_an_end_and_a_full_disk_are_one_line(tmp_path: Path, run: Run) -> None:
+def test_a_link_loop_and_a_full_disk_are_one_line_errors(tmp_path: Path, run: Run) -> None:
     loop, dangling, text = tmp_path / "loop", tmp_path / "dangling", tmp_path / "a.txt"
     loop.symlink_to("loop")
     dangling.symlink_to("absent")
@@ -139,8 +140,8 @@ def test_a_link_without_an_end_and_a_full_disk_are_one_line(tmp_path: Path, run:
     ("finetune", "--model", "expected a command before options: ner, pico,"),
     ("import", "--lang", "expected a command before options."),
 ])
-def test_unknown_options_are_answered_by_meaning(run: Run, command: str, option: str,
-                                                 hint: str) -> None:
+def test_unknown_options_get_suggestions_by_meaning(run: Run, command: str, option: str,
+                                                    hint: str) -> None:
     outcome: Any = run(command, option, "x")
     start = f"bmtools: No such option {option!r}"
     assert outcome.code == 2

@@ -1,4 +1,4 @@
-"""Outputs of a command against each other, its inputs and other commands."""
+"""Outputs of a command compared with each other, its inputs and other commands."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Run = Callable[..., Any]
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a folder of inputs the current one."""
+    """Enter a folder of inputs."""
     monkeypatch.chdir(tmp_path)
     Path("in.jsonl").write_text('{"id": "1", "text": "asma"}\n')
     Path("linked.jsonl").symlink_to("in.jsonl")
@@ -49,8 +49,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("pretrain in.jsonl --model m.kept/a --tokenizer sub -o m --overwrite",
      "--model: found m.kept/a, which writing m would remove"),
 ])
-def test_what_would_overwrite_another_is_refused(folder: Path, run: Run, arguments: str,
-                                                 message: str) -> None:
+def test_outputs_that_would_overwrite_other_files_are_rejected(folder: Path, run: Run,
+                                                               arguments: str,
+                                                               message: str) -> None:
     os.link("in.jsonl", "hard.png")
     Path("m.kept/a").mkdir(parents=True)
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
@@ -63,12 +64,12 @@ def test_what_would_overwrite_another_is_refused(folder: Path, run: Run, argumen
 @pytest.mark.parametrize("arguments", [
     "-o /dev/null --rejects /dev/null", "-o x --rejects sub/x", "-o in.jsonl.gz",
     "--rejects /dev/null"])
-def test_what_differs_is_written(folder: Path, run: Run, arguments: str) -> None:
+def test_outputs_that_differ_are_written(folder: Path, run: Run, arguments: str) -> None:
     outcome = run("import", "jsonl", "in.jsonl", *arguments.split())
     assert outcome.code == 0, outcome.err
 
 
-def test_redirections_count_too(folder: Path) -> None:
+def test_redirections_are_also_compared(folder: Path) -> None:
     bmtools = f"{sys.executable} -m bmtools import jsonl"
     for call, what in ((f"{bmtools} in.jsonl >> in.jsonl", "FILES and --output are the same, in"),
                        (f"{bmtools} < in.jsonl -o in.jsonl --overwrite",
@@ -82,7 +83,8 @@ def test_redirections_count_too(folder: Path) -> None:
 @pytest.mark.parametrize(("command", "out"), [
     ("import jsonl in.jsonl --rejects bad", "out"), ("import jsonl in.jsonl -o x", "bad"),
     ("build-vocab in.jsonl --allow-fewer", "out")])
-def test_the_second_to_write_is_refused(folder: Path, run: Run, command: str, out: str) -> None:
+def test_a_second_command_for_one_output_is_rejected(folder: Path, run: Run, command: str,
+                                                     out: str) -> None:
     target = folder / out
     flag = "--rejects" if out == "bad" else "-o"
     with reserved(target, folder):
@@ -105,7 +107,7 @@ def test_processes_of_one_command_share_its_outputs(folder: Path, run: Run,
 
 
 @pytest.mark.parametrize("command", ["import jsonl", "build-vocab --allow-fewer"])
-def test_a_directory_made_for_nothing_goes(folder: Path, run: Run, command: str) -> None:
+def test_an_unneeded_new_directory_is_removed(folder: Path, run: Run, command: str) -> None:
     Path("bad.jsonl").write_text("nonsense\n")
     outcome = run(*command.split(), "bad.jsonl", "-o", "new/folder/out")
     assert outcome.code == 1

@@ -1,4 +1,4 @@
-"""What stderr shows of long work: a block on a terminal, lines elsewhere."""
+"""Status of long work on stderr: a block on a terminal, otherwise lines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SECONDS = 20.0
 
 
 class Terminal(io.StringIO):
-    """Terminal that keeps what was written to it."""
+    """Terminal that stores the text written to it."""
 
     def isatty(self) -> bool:
         return True
@@ -39,7 +39,7 @@ class Terminal(io.StringIO):
 
 @contextmanager
 def showing_on(stream: io.StringIO, command: str = "pretrain") -> Iterator[Display]:
-    """Show the status of a command on a stream in the place of stderr."""
+    """Show the status of a command on a stream that replaces stderr."""
     before, sys.stderr = sys.stderr, stream
     try:
         with Display(command) as display, watching_status(display.view.update):
@@ -50,7 +50,7 @@ def showing_on(stream: io.StringIO, command: str = "pretrain") -> Iterator[Displ
 
 
 def replayed(text: str) -> list[str]:
-    """Return the lines that stand on a screen after some text with escape codes."""
+    """Return the lines visible on a screen after printing text with escape codes."""
     lines, row = [""], 0
     position = 0
     for code in [*_CODE.finditer(text), None]:
@@ -76,7 +76,7 @@ def replayed(text: str) -> list[str]:
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """Make stderr a terminal whose block is drawn at once and often."""
+    """Make stderr a terminal whose block is drawn immediately and often."""
     stream = Terminal()
     monkeypatch.setattr(progress, "_DELAY_SECONDS", 0.0)
     monkeypatch.setattr(progress, "_BLOCK_SECONDS", 0.005)
@@ -102,7 +102,7 @@ def test_the_first_line_has_a_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     assert view.line() == "translating: 60 of 100 records, 5.5 sentences/s, 20 s left"
 
 
-def test_a_block_shows_what_is_known(terminal: Terminal) -> None:
+def test_a_block_shows_the_known_values(terminal: Terminal) -> None:
     with showing_on(terminal):
         wait_for(lambda: "loading libraries" in terminal.getvalue())
         set_status("training, phase 2 of 3: long", 0, 2400, "steps", tokens=0)
@@ -116,7 +116,7 @@ def test_a_block_shows_what_is_known(terminal: Terminal) -> None:
     assert terminal.screen == []
 
 
-def test_what_others_print_stays_above_the_block(terminal: Terminal) -> None:
+def test_other_messages_are_printed_above_the_block(terminal: Terminal) -> None:
     with showing_on(terminal):
         wait_for(lambda: "loading" in terminal.getvalue())
         click.echo("bmtools: the first note", err=True)
@@ -131,8 +131,8 @@ def test_what_others_print_stays_above_the_block(terminal: Terminal) -> None:
         "bmtools: the first note", "[bold]a warning", "x" * 80, "x" * 20, "half a line"]
 
 
-def test_stdout_is_printed_while_the_block_is_away(
-        terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stdout_is_printed_while_the_block_is_hidden(terminal: Terminal,
+                                                     monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", terminal)
     with showing_on(terminal) as display:
         wait_for(lambda: "loading" in terminal.getvalue())
@@ -146,8 +146,9 @@ def test_stdout_is_printed_while_the_block_is_away(
 
 
 @pytest.mark.parametrize("name", ["dumb", "unknown"])
-def test_a_terminal_that_cannot_move_gets_lines(
-        terminal: Terminal, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_terminal_without_cursor_movement_gets_lines(terminal: Terminal,
+                                                       monkeypatch: pytest.MonkeyPatch,
+                                                       name: str) -> None:
     monkeypatch.setenv("TERM", name)
     assert_lines(terminal, monkeypatch)
 
@@ -167,7 +168,7 @@ def assert_lines(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_two_commands_of_a_pipe_share_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One has its block there, the other waits until the first is done."""
+    """One command shows its block; the other waits until the first one ends."""
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setattr(progress, "_DELAY_SECONDS", _SECONDS)
     ours, theirs = pty.openpty()
@@ -179,7 +180,8 @@ def test_two_commands_of_a_pipe_share_a_terminal(monkeypatch: pytest.MonkeyPatch
             assert second._has_terminal()
 
 
-def test_other_processes_show_nothing(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_main_process_shows_the_status(terminal: Terminal,
+                                                monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setattr(sys, "stderr", terminal)
     step = CommandStep(click.Context(click.Command("pretrain")))
@@ -194,13 +196,13 @@ def on_terminal(*arguments: object, stdin: Any = subprocess.DEVNULL, wait: str =
     """Run bmtools with stdout and stderr on a pseudo-terminal.
 
     Args:
-        arguments: of bmtools.
-        stdin: of the process.
+        arguments: arguments of bmtools.
+        stdin: stdin of the process.
         wait: text after which stdin is closed.
-        environment: variables to set.
+        environment: environment variables to set.
 
     Returns:
-        what it printed, and the seconds until the first of it.
+        the printed text, and the seconds until its first character.
     """
     ours, theirs = pty.openpty()
     began, first, printed = time.monotonic(), 0.0, b""
@@ -224,8 +226,8 @@ def on_terminal(*arguments: object, stdin: Any = subprocess.DEVNULL, wait: str =
     return printed.decode().replace("\r\n", "\n"), first
 
 
-def test_a_sign_of_life_comes_before_any_work(tmp_path: Path) -> None:
-    """The input does not come: the command says at once what it waits for."""
+def test_a_message_appears_before_any_work(tmp_path: Path) -> None:
+    """The input does not arrive: the command immediately reports that it waits for it."""
     printed, seconds = on_terminal(
         "import", "text", "--allow-empty", "-o", tmp_path / "out", stdin=subprocess.PIPE,
         wait="importing", COLORTERM="truecolor", NO_COLOR="1")
@@ -246,7 +248,7 @@ def test_results_on_a_terminal_are_a_table() -> None:
     assert replayed(lines)[0].startswith('{"recipe":"biobert"')
 
 
-def test_a_pipe_loads_nothing_of_terminals(write_lines: Callable[..., Path]) -> None:
+def test_a_pipe_imports_no_terminal_library(write_lines: Callable[..., Path]) -> None:
     path = write_lines("notes.jsonl", {"id": "1", "text": "Il cuore."})
     code = ("import sys; from bmtools.cli.main import main\n"
             "try: main()\nfinally: assert 'rich' not in sys.modules")

@@ -30,7 +30,7 @@ LEAVES = {" ".join(words): command for words, command, _ in every_command()
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Enter a folder with a small input of each kind that people write by hand."""
+    """Enter a folder with a small example of each kind of handwritten input."""
     monkeypatch.chdir(tmp_path)
     texts = {"memory.tsv": "en\tit\nFever.\tFebbre.\n", "g.tsv": "fever\tfebbre\n",
              "p.txt": "TNF\n", "t.toml": 'Fevers = ["fever"]\n',
@@ -57,7 +57,7 @@ def test_an_input_is_never_overwritten(folder: Path, run: Run, arguments: tuple[
     outcome = run(*arguments, "--overwrite")
     assert outcome.code != 0
     assert (folder / name).read_bytes() == before
-    if not name.startswith("s."):  # a suite is read first, and this one is no suite
+    if not name.startswith("s."):  # a suite is read first, and this file is not a suite
         assert outcome.code == 2 and "are the same" in outcome.err
 
 
@@ -71,7 +71,7 @@ def test_records_hash_every_file_that_was_read(folder: Path, run: Run) -> None:
 
 
 class Terminal(io.TextIOWrapper):
-    """Stdin on which somebody types."""
+    """Stdin in which a user types."""
 
     def isatty(self) -> bool:
         return True
@@ -92,8 +92,8 @@ def test_a_command_that_reads_the_terminal_announces_it(
     assert outcome.err.count("bmtools: reading from the terminal; end with Ctrl-D\n") == 1
 
 
-def test_parameters_that_name_files_say_so_by_their_type() -> None:
-    """A metavar of a path is for people; the frame reads types."""
+def test_parameters_that_name_files_have_a_path_type() -> None:
+    """Users read a path's metavar, but the frame reads only types."""
     words = ("FILE", "DIR", "PATH", "CKPT")
     for name, command in LEAVES.items():
         for param in command.params:

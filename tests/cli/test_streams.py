@@ -1,4 +1,4 @@
-"""Standard streams whose readers go away, and signals that end a command."""
+"""Standard streams whose readers stop, and signals that end a command."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def bash(warm_bmtools: Path, tmp_path: Path) -> Callable[[str], subprocess.Compl
 
 @pytest.mark.parametrize("stderr", ["2> >(true)", "2>&-", "2> /dev/full",
                                     "2>&1 > /dev/null | true"])
-def test_a_reader_of_stderr_changes_nothing(bash, text: Path, stderr: str) -> None:
+def test_a_reader_of_stderr_may_stop_early(bash, text: Path, stderr: str) -> None:
     done = bash(f"bmtools import text {text} -o out.jsonl {stderr}")
     assert (done.returncode, done.stderr) == (0, "")
     assert len((text.parent / "out.jsonl").read_text().splitlines()) == 20_000
@@ -67,14 +67,14 @@ def test_a_reader_of_stdout_may_stop_early(bash, text: Path) -> None:
     assert (done.returncode, done.stdout.count("\n"), done.stderr) == (0, 1, "")
 
 
-def test_a_reader_of_a_pipe_that_is_an_output_is_missed(bash, text: Path) -> None:
+def test_a_missing_reader_of_an_output_pipe_is_an_error(bash, text: Path) -> None:
     done = bash("bmtools import text in.txt -o >(head -n 1)")
     assert done.returncode == 1
     assert done.stderr.startswith("bmtools: /dev/fd/")
     assert done.stderr.endswith(": cannot be written (broken pipe); its reader has gone away\n")
 
 
-def test_process_substitution_gets_all(bash, text: Path) -> None:
+def test_process_substitution_gets_all_output(bash, text: Path) -> None:
     done = bash("bmtools import text in.txt -o >(wc -l > lines); wait $!")
     assert done.returncode == 0, done.stderr
     assert int((text.parent / "lines").read_text()) == 20_000
@@ -110,32 +110,32 @@ def test_a_signal_to_a_process(tmp_path: Path, number: signal.Signals, ignored: 
         assert not list(tmp_path.iterdir())
 
 
-def test_an_error_that_a_signal_causes_is_that_signal() -> None:
-    """As Ctrl-C within the import of a compiled module, which becomes an ImportError."""
+def test_an_error_caused_by_a_signal_becomes_that_signal() -> None:
+    """Example: Ctrl-C during the import of a compiled module becomes an ImportError."""
     with pytest.raises(Ended) as ended, ended_by_signals():
         signal.raise_signal(signal.SIGINT)
         raise ImportError("initialization failed")
     assert (str(ended.value), ended.value.exit_code) == ("interrupted", 130)
 
 
-def test_a_signal_within_a_destructor_is_not_lost(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_signal_inside_a_destructor_is_not_lost(capsys: pytest.CaptureFixture[str]) -> None:
     class Loud:
         def __del__(self) -> None:
             signal.raise_signal(signal.SIGTERM)
 
     with pytest.raises(Ended, match="terminated"), ended_by_signals():
         Loud()
-        time.sleep(5)  # nothing checks, so a timer ends the wait
+        time.sleep(5)  # no code checks for the signal, so a timer ends the wait
     assert "ignored" not in capsys.readouterr().err
 
 
-def test_work_that_reports_ends_at_once() -> None:
+def test_work_that_reports_its_status_ends_immediately() -> None:
     began = time.monotonic()
     with pytest.raises(Ended, match="hung up"), ended_by_signals():
         signal.raise_signal(signal.SIGHUP)
         interruption.check()
     assert time.monotonic() - began < 0.4, "the timer was not needed"
-    interruption.check()  # forgotten
+    interruption.check()  # the signal was cleared
 
 
 _BUSY = """
@@ -161,7 +161,7 @@ def test_a_second_signal_ends_the_process_directly() -> None:
         assert process.wait(20) == 143 and time.monotonic() - began < 5
 
 
-def test_a_warning_that_comes_twice_stands_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_repeated_warning_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     with warnings_as_lines():
         for text in ("a conflict", "a conflict", "another"):
             warnings.warn(BmtoolsWarning(text), stacklevel=1)

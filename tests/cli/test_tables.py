@@ -1,4 +1,4 @@
-"""Tables of reported lines: what shares one, which columns fit, and how they look."""
+"""Tables of result lines: lines that share one, columns that fit, and layout."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_values_are_joined_with_their_intervals() -> None:
 @pytest.mark.parametrize(("width", "columns"), [
     (30, ["model", "pppl"]), (45, ["model", "pppl", "records"]),
     (200, ["model", "odd", "pppl", "records"])])
-def test_telling_columns_come_first(width: int, columns: list[str]) -> None:
+def test_important_columns_come_first(width: int, columns: list[str]) -> None:
     row = {"model": "base", "odd": "x" * 30, "pppl": "123 [110, 140]", "records": "1,090",
            "signature": "s"}
     assert fitting_columns([row], width)[:len(columns)] == columns
@@ -73,8 +73,8 @@ def test_lines_of_a_kind_share_a_table(monkeypatch: pytest.MonkeyPatch,
     assert "--json shows more: signature" in lines
 
 
-def test_a_line_alone_is_names_and_values(monkeypatch: pytest.MonkeyPatch,
-                                          capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_single_line_is_printed_as_names_and_values(monkeypatch: pytest.MonkeyPatch,
+                                                      capsys: pytest.CaptureFixture[str]) -> None:
     make_terminal(monkeypatch)
     print_lines([{"tokenizer": "[bold]out", "vocab_size": 30000,
                   "sample": {"documents": 80, "bytes": 4096}, "vocabulary": "beef"}])
@@ -93,8 +93,8 @@ def test_a_pipe_gets_markdown_without_escape_codes(
 
 
 @pytest.mark.parametrize("width", range(80, 132, 8))
-def test_nothing_is_cut(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-                        width: int) -> None:
+def test_cells_are_not_truncated(monkeypatch: pytest.MonkeyPatch,
+                                 capsys: pytest.CaptureFixture[str], width: int) -> None:
     make_terminal(monkeypatch, width)
     print_lines([LONG, {**LONG, "model": "model"}])
     heading, _, *rows = shown(capsys)
@@ -116,9 +116,9 @@ def test_reports_of_a_run_are_names_and_values_that_fit(
 
 @pytest.mark.parametrize("is_tty", [True, False])
 @pytest.mark.parametrize("count", [1, 2])
-def test_names_command_neither_terminal_nor_direction(
-        monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_tty: bool,
-        count: int) -> None:
+def test_names_contain_no_terminal_or_direction_codes(monkeypatch: pytest.MonkeyPatch,
+                                                      capsys: pytest.CaptureFixture[str],
+                                                      is_tty: bool, count: int) -> None:
     if is_tty:
         make_terminal(monkeypatch)
     line = {"model": "a\x1b]0;b\x07\u202ec\nd", "pppl\u202e": 1.5, "text": "عربي \u200fx"}

@@ -1,4 +1,4 @@
-"""Records that end early, through real pipes."""
+"""Records that end early, sent through real pipes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bmtools.io.failures import NamedFile
 
 BMTOOLS = f"{sys.executable} -m bmtools"
 LINES = "".join(f"Il paziente {number} ha asma e diabete mellito.\n" for number in range(2000))
-# Noise that does not compress, so that a cut comes in the middle of the text.
+# Noise that cannot be compressed, so that the file is cut in the middle of the text.
 NOISE = "".join(f"{os.urandom(30).hex()}\n" for _ in range(3000))
 
 
@@ -30,14 +30,14 @@ def _shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_nothing_is_built_from_a_cut_download(tmp_path: Path) -> None:
+def test_a_cut_download_is_rejected_by_the_next_command(tmp_path: Path) -> None:
     (tmp_path / "cut.txt.gz").write_bytes(gzip.compress(NOISE.encode())[:-20_000])
     done = _shell(f"{BMTOOLS} import text cut.txt.gz | {BMTOOLS} build-vocab -o vocab --size 120; "
                   "echo ${PIPESTATUS[*]}", tmp_path)
     assert done.stdout == "1 1\n"
     reason = ("cut.txt.gz: damaged compressed data (Compressed file ended before the end-of-stream "
               "marker was reached); copy or download the file again")
-    # Slow machines also see what the commands are doing.
+    # Slow machines also print the status of the commands.
     reader, producer = sorted(line for line in done.stderr.splitlines()
                               if line.startswith("bmtools: "))
     assert producer == f"bmtools: {reason}"
@@ -47,8 +47,8 @@ def test_nothing_is_built_from_a_cut_download(tmp_path: Path) -> None:
     assert not (tmp_path / "vocab").exists()
 
 
-def test_a_file_is_whole_or_absent_and_needs_no_mark(tmp_path: Path,
-                                                     run: Callable[..., Any]) -> None:
+def test_a_file_is_complete_or_absent_and_needs_no_mark(tmp_path: Path,
+                                                        run: Callable[..., Any]) -> None:
     source = tmp_path / "notes.txt"
     source.write_bytes(b"one\n\ntw\xff\xff\n")
     assert run("import", "text", source, "-o", tmp_path / "out.jsonl").code == 1
@@ -61,9 +61,10 @@ def test_a_file_is_whole_or_absent_and_needs_no_mark(tmp_path: Path,
     assert mark["reason"] == outcome.err.removeprefix("bmtools: ").rstrip("\n")
 
 
-def test_a_pipe_gets_whole_blocks_that_end_no_line(
-        tmp_path: Path, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that nobody takes what a kill leaves for all there was."""
+def test_a_pipe_gets_complete_blocks_that_end_inside_a_line(
+        tmp_path: Path, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise a reader would take records left by a kill for all records."""
     size = select.PIPE_BUF // 64
     record = '{"id":"%03d","text":"' + "a" * (size - 23) + '"}'
     source = tmp_path / "records.jsonl"
@@ -85,8 +86,9 @@ def test_a_pipe_gets_whole_blocks_that_end_no_line(
 @pytest.mark.parametrize(("number", "code", "reason"), [
     (signal.SIGTERM, 143, "terminated"), (signal.SIGHUP, 129, "hung up"),
     (signal.SIGINT, 130, "interrupted"), (signal.SIGKILL, -9, "")])
-def test_a_producer_that_is_ended_leaves_a_stream_that_is_refused(
-        tmp_path: Path, run: Callable[..., Any], number: int, code: int, reason: str) -> None:
+def test_records_of_an_interrupted_producer_are_rejected(tmp_path: Path, run: Callable[..., Any],
+                                                         number: int, code: int,
+                                                         reason: str) -> None:
     source, out = tmp_path / "source", tmp_path / "stdout.jsonl"
     os.mkfifo(source)
     with out.open("wb") as stdout:

@@ -1,4 +1,4 @@
-"""Directories that appear only when whole."""
+"""Directories that appear only when they are complete."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from bmtools.io import directories as module
 from bmtools.io.directories import beside, new_directory, refuse_existing
 
 
-def test_a_directory_is_whole_or_absent(tmp_path: Path) -> None:
+def test_a_directory_is_complete_or_absent(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), new_directory(tmp_path / "out") as partial:
         (partial / "file").write_text("half")
         raise RuntimeError
     assert not list(tmp_path.iterdir())
 
 
-def test_a_full_directory_is_refused_and_kept(tmp_path: Path) -> None:
+def test_a_directory_with_files_is_rejected_and_kept(tmp_path: Path) -> None:
     target = tmp_path / "out"
     target.mkdir()
     (target / "mine").write_text("old")
@@ -33,7 +33,7 @@ def test_a_full_directory_is_refused_and_kept(tmp_path: Path) -> None:
     assert (target / "mine").read_text() == "old"
 
 
-def test_others_may_read_what_is_written(tmp_path: Path) -> None:
+def test_other_users_may_read_the_output(tmp_path: Path) -> None:
     with new_directory(tmp_path / "out") as partial:
         (partial / "file").touch(0o600)
     assert (tmp_path / "out" / "file").stat().st_mode & 0o444 == 0o444
@@ -61,8 +61,8 @@ def mount(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("way", ["two steps", "file by file"])
-def test_an_older_directory_gives_way(tmp_path: Path, way: str,
-                                      monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_directory_is_replaced(tmp_path: Path, way: str,
+                                        monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "out"
     fill(target, mine="old", bmtools="old")
     target.chmod(0o750)
@@ -78,8 +78,8 @@ def test_an_older_directory_gives_way(tmp_path: Path, way: str,
 
 
 @pytest.mark.parametrize("name", ["out", "partial", "moving/y"])
-def test_what_is_finished_is_kept_if_the_last_step_fails(
-        tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finished_files_are_kept_if_the_last_step_fails(tmp_path: Path, name: str,
+                                                        monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "out"
     fill(target, a="old", z="old")
     if "moving" in name:
@@ -105,7 +105,7 @@ def test_what_is_finished_is_kept_if_the_last_step_fails(
         assert sorted(path.name for path in tmp_path.iterdir()) == ["out", kept.name]
 
 
-def test_a_mount_point_keeps_what_is_not_output(mount: Path) -> None:
+def test_a_mount_point_keeps_other_files(mount: Path) -> None:
     fill(mount, old="old")
     (mount / "lost+found").mkdir()
     with pytest.raises(BmtoolsError, match="not empty"):
@@ -131,7 +131,7 @@ def test_a_bound_directory_is_a_mount_point(mount: Path, tmp_path: Path) -> None
         subprocess.run(["umount", "--lazy", bound], check=True)
 
 
-def test_the_manifest_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_manifest_is_moved_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
     rename = Path.rename
     monkeypatch.setattr(Path, "rename", lambda self, target: (
@@ -156,15 +156,15 @@ def test_a_full_disk_names_the_file(tmp_path: Path, error: Exception) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_other_errors_stay_as_they_are(tmp_path: Path) -> None:
+def test_other_errors_are_unchanged(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"^of another kind$"), new_directory(tmp_path / "out"):
         raise ValueError("of another kind")
 
 
 @pytest.mark.parametrize(("name", "expected"), [
     ("model", "model.run"), ("link", "real/out.run"), ("a/..", "{folder}.run"), (".", "cwd")])
-def test_a_run_lies_beside_its_output(tmp_path: Path, name: str, expected: str,
-                                      monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_stored_next_to_its_output(tmp_path: Path, name: str, expected: str,
+                                            monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "link").symlink_to("real/out")
     (tmp_path / "a").mkdir()
     monkeypatch.chdir(tmp_path)

@@ -65,7 +65,7 @@ GOOD = tarred(*(member(*file) for file in FILES.items()))
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstd.compress])
-def test_a_tar_archive_a_zip_archive_and_a_folder_hold_the_same(write, tmp_path, pack) -> None:
+def test_a_tar_archive_a_zip_archive_and_a_folder_have_equal_files(write, tmp_path, pack) -> None:
     with zipfile.ZipFile(tmp_path / "set.zip", "w", zipfile.ZIP_DEFLATED) as opened:
         for name, content in FILES.items():
             opened.writestr(name, content)
@@ -86,7 +86,7 @@ def test_stdin_may_be_a_tar_archive(write, monkeypatch) -> None:
         assert texts("-", ".xml", ".nxml")[0] == found
 
 
-def test_what_leads_outside_links_and_devices_are_passed_over(write, tmp_path) -> None:
+def test_outside_paths_links_and_devices_are_skipped(write, tmp_path) -> None:
     path = write("in/evil.tar", tarred(
         member("../out"), member("/etc/out"), member("a/../../out"), member("a/1"),
         member("link", kind=tarfile.SYMTYPE, linkname="/etc/passwd"),
@@ -107,7 +107,7 @@ def test_what_leads_outside_links_and_devices_are_passed_over(write, tmp_path) -
     assert sum(counts.values()) == 2
 
 
-def test_links_in_folders_are_not_followed_outside_and_pipes_not_opened(write, tmp_path) -> None:
+def test_links_out_of_folders_and_pipes_are_skipped(write, tmp_path) -> None:
     import os
 
     write("in/a", b"x")
@@ -140,13 +140,13 @@ def long_header() -> bytes:
     (tarred(member("a", b"x" * 2000))[:1024], "unexpected end of data"),
     (gzip.compress(tarred(*(member(str(n), str(random.random()).encode()) for n in range(99)))
                    )[:2000], "ended before")])
-def test_damage_is_never_taken_for_the_end(write, content: bytes, told: str) -> None:
+def test_damage_is_not_mistaken_for_the_end(write, content: bytes, told: str) -> None:
     path = write("bad.tar", content)
     with pytest.raises(DataError, match=rf"bad\.tar.*{told}"):
         texts(path)
 
 
-def test_a_bomb_is_refused(tmp_path: Path) -> None:
+def test_an_archive_bomb_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "bomb.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as opened:
         opened.writestr("a.xml", b"\n" * 1_100_000)
@@ -177,10 +177,9 @@ def set_texts(source: Path | str) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(("name", "expected"), [
-    ("caf\u00e9/n\u00e4.xml".encode(), "caf\u00e9/n\u00e4.xml"),  # as zip on Linux and macOS
+    ("caf\u00e9/n\u00e4.xml".encode(), "caf\u00e9/n\u00e4.xml"),  # zip on Linux and macOS
     (b"caf\x82.xml", "caf\u00e9.xml"), (b"caf\xe9.xml", "caf\u0398.xml")])
-def test_names_in_a_zip_are_utf8_where_they_are_valid(tmp_path: Path, name: bytes,
-                                                      expected: str) -> None:
+def test_valid_utf8_names_in_a_zip_are_utf8(tmp_path: Path, name: bytes, expected: str) -> None:
     path = tmp_path / "set.zip"
     with zipfile.ZipFile(path, "w") as opened:
         opened.writestr("x" * len(name), "text")
@@ -189,7 +188,7 @@ def test_names_in_a_zip_are_utf8_where_they_are_valid(tmp_path: Path, name: byte
     assert exists(f"{path}/{expected}")
 
 
-def test_a_folder_and_its_zip_hold_the_same(folder: Path, archive: Path) -> None:
+def test_a_folder_and_its_zip_have_equal_files(folder: Path, archive: Path) -> None:
     for source in (folder, archive):
         assert set_texts(source) == {f"{source}/{name}": lines for name, lines in ALL.items()}
     assert set_texts(f"{archive}/a/note.txt") == {f"{archive}/a/note.txt": ["x"]}
@@ -205,12 +204,12 @@ def test_a_zip_is_read_however_its_path_is_spelled(
         assert [Path(name).name for name in set_texts(f"{source}/b")] == ["2.xml"]
 
 
-def test_files_are_taken_whatever_their_ending(folder: Path) -> None:
+def test_files_are_read_whatever_their_ending(folder: Path) -> None:
     names = ["-", f"{folder}/a/note.txt"]
     assert list(set_files(names, ".xml", counts=Counter())) == names
 
 
-def test_files_of_a_set_that_are_passed_over_are_counted(folder: Path, archive: Path) -> None:
+def test_skipped_files_of_a_set_are_counted(folder: Path, archive: Path) -> None:
     for source in (folder, archive):
         counts: Counter[str] = Counter()
         assert len(list(set_files([str(source)], ".xml", counts=counts))) == 2
@@ -226,7 +225,7 @@ def test_no_files_are_an_error(folder: Path, archive: Path) -> None:
 
 
 @pytest.mark.parametrize("shift", [8, 1], ids=["data", "name"])
-def test_damage_is_named(archive: Path, shift: int) -> None:
+def test_a_damaged_archive_is_named(archive: Path, shift: int) -> None:
     content = bytearray(archive.read_bytes())
     content[content.index(b"a/1.nxml") + shift] ^= 0xFF
     archive.write_bytes(content)
@@ -234,7 +233,7 @@ def test_damage_is_named(archive: Path, shift: int) -> None:
         set_texts(archive)
 
 
-def test_a_whole_text(folder: Path, tmp_path: Path) -> None:
+def test_a_text_is_read_completely(folder: Path, tmp_path: Path) -> None:
     assert read_text(f"{folder}/a/1.nxml") == "one\nmore"
     (tmp_path / "bad").write_bytes(b"a\nb\xff")
     with pytest.raises(DataError, match="bad:2: byte 2 is not UTF-8"):
@@ -242,7 +241,7 @@ def test_a_whole_text(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["tar", "zip"])
-def test_any_damage_is_read_or_refused(write, archive: Path, kind: str) -> None:
+def test_damaged_archives_are_read_or_rejected(write, archive: Path, kind: str) -> None:
     path = write("bad.tar", GOOD) if kind == "tar" else archive
     for content in damaged(path.read_bytes(), (1, 4, 30)):
         path.write_bytes(content)

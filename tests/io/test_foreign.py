@@ -1,4 +1,4 @@
-"""Files of other encodings and formats: each is named, with the command to type next."""
+"""Files in other encodings and formats: the message names the format and the command to type."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ NOT_TEXT = {
 
 @pytest.mark.parametrize("kind", NOT_TEXT)
 @pytest.mark.parametrize("arguments", [("import", "text"), ("build-vocab", "-o", "out")])
-def test_files_that_are_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run,
-                                kind: str, arguments: tuple[str, ...]) -> None:
+def test_files_that_are_not_text_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                           run: Run, kind: str, arguments: tuple[str, ...]) -> None:
     monkeypatch.chdir(tmp_path)
     content, message = NOT_TEXT[kind]
     Path("my notes").write_bytes(content)
@@ -64,7 +64,7 @@ def test_files_that_are_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert outcome.err.replace(":1: ", ": ") == f"bmtools: my notes: {message}\n"
 
 
-def test_the_command_named_converts_the_file(tmp_path: Path, run: Run) -> None:
+def test_the_suggested_command_converts_the_file(tmp_path: Path, run: Run) -> None:
     for number, (encoding, pack) in enumerate([("utf-16", bytes), ("cp1252", gzip.compress)]):
         path = tmp_path / f"notes {number}.txt{'.gz' * (pack is gzip.compress)}"
         path.write_bytes(pack(PROSE.encode(encoding)))
@@ -102,8 +102,8 @@ NO_RECORDS = {
 
 
 @pytest.mark.parametrize("kind", NO_RECORDS)
-def test_what_makes_records_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run,
-                                     kind: str) -> None:
+def test_the_importing_command_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run,
+                                        kind: str) -> None:
     monkeypatch.chdir(tmp_path)
     content, message = NO_RECORDS[kind]
     Path("notes").write_text(content)
@@ -112,8 +112,8 @@ def test_what_makes_records_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert outcome.err == f"bmtools: notes:1: {message}\n"
 
 
-def test_a_directory_is_answered_with_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                                run: Run) -> None:
+def test_the_error_for_a_directory_lists_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                   run: Run) -> None:
     monkeypatch.chdir(tmp_path)
     Path("notes").mkdir()
     Path("notes/a.jsonl.gz").write_bytes(b"")
@@ -132,8 +132,8 @@ TABLES = {
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_table_is_no_text_and_the_command_named_imports_it(tmp_path: Path, run: Run,
-                                                             name: str) -> None:
+def test_a_table_is_not_text_and_the_suggested_command_imports_it(tmp_path: Path, run: Run,
+                                                                  name: str) -> None:
     content, texts = TABLES[name]
     (tmp_path / name).write_text(content)
     outcome = run("import", "text", tmp_path / name)
@@ -175,7 +175,7 @@ def test_a_table_is_no_text_and_the_command_named_imports_it(tmp_path: Path, run
     ('{\n "id": "1"}\n', "found one JSON object over several lines, expected plain text; type jq "
      "-c . {0} | bmtools import jsonl, or bmtools import curated {0} for BioBIT's maskings"),
 ])
-def test_other_formats_are_no_text(tmp_path: Path, run: Run, content: str, found: str) -> None:
+def test_other_formats_are_not_text(tmp_path: Path, run: Run, content: str, found: str) -> None:
     path = tmp_path / ("notes.csv" if "table" in found else "notes")
     path.write_text(content)
     assert run("import", "text", path).err == f"bmtools: {path}: {found.format(path)}\n"

@@ -1,4 +1,4 @@
-"""JSON files of directories: what is read of them, and errors that name them."""
+"""JSON files of directories: their content, and errors that name them."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_compression_is_detected_by_content(tmp_path: Path, packing: str, mark: 
     assert len(records.hashes[str(path)]) == 64
 
 
-def test_lf_cr_and_crlf_end_lines_and_nothing_else(tmp_path: Path) -> None:
+def test_only_lf_cr_and_crlf_end_lines(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     for content in ("a\u2028b\u0085c\x0bd\ne\n\nlast", "a\u2028b\u0085c\x0bd\re\r\rlast\r",
                     "a\u2028b\u0085c\x0bd\re\r\n\r\nlast", "a\u2028b\u0085c\x0bd\r\r\ne\n\nlast"):
@@ -52,7 +52,7 @@ def test_lf_cr_and_crlf_end_lines_and_nothing_else(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
 def test_records_are_read_with_any_end_of_line(tmp_path: Path, end: str) -> None:
-    """A JSON string has its CR escaped and may contain U+2028 as it is."""
+    """In a JSON string, CR is escaped, but U+2028 may occur unescaped."""
     path = tmp_path / "a.jsonl"
     lines = ['{"id":"1","text":"a\\rb\u2028c"}', "", '{"id":"2","text":"d"}']
     path.write_bytes(end.join([*lines, ""]).encode())
@@ -66,7 +66,7 @@ def test_records_are_read_with_any_end_of_line(tmp_path: Path, end: str) -> None
     assert other.hashes == reader.hashes
 
 
-def test_every_cut_of_the_last_line_is_noticed_and_never_collected(tmp_path: Path) -> None:
+def test_every_cut_of_the_last_line_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     last = '{"id":"é","text":"a\\u00e8","score":-1.5e3,"meta":{"a":[true,null,2]}}'.encode()
     for length in range(1, len(last)):
@@ -74,12 +74,12 @@ def test_every_cut_of_the_last_line_is_noticed_and_never_collected(tmp_path: Pat
         with pytest.raises(DataError, match=r"4: the last line is cut off, after ") as caught:
             list(RecordReader([str(path)], lambda error: None))
         assert not isinstance(caught.value, RecordError)
-    for whole in (last, b""):  # whole lines alone cannot show that others are missing
+    for whole in (last, b""):  # complete lines do not show that lines are missing
         path.write_bytes(LINES + whole)
         assert len(list(RecordReader([str(path)]))) == 2 + bool(whole)
 
 
-def test_a_line_that_is_bad_without_being_cut_is_collected(tmp_path: Path) -> None:
+def test_a_bad_line_that_is_not_cut_is_collected(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     rejected: list[RecordError] = []
     for content in (LINES + b"not json", LINES + b'{"id":"1","text":\n'):
@@ -88,7 +88,7 @@ def test_a_line_that_is_bad_without_being_cut_is_collected(tmp_path: Path) -> No
     assert len(rejected) == 2
 
 
-def test_sources_without_a_record_are_named(tmp_path: Path) -> None:
+def test_sources_without_records_are_named(tmp_path: Path) -> None:
     paths = [tmp_path / name for name in "abcd"]
     for path in paths:
         path.write_bytes(b"\n \n")
@@ -122,7 +122,7 @@ def test_a_bad_line_is_named(tmp_path: Path, line: bytes, reason: str) -> None:
     assert reason in str(caught.value)
 
 
-def test_rejected_lines_do_not_stop_the_rest(tmp_path: Path) -> None:
+def test_lines_after_rejected_lines_are_read(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"not json\n" + LINES + b'{"id":3,"text":"x"}\n')
     rejected: list[RecordError] = []
@@ -139,9 +139,9 @@ def test_joined_files_may_each_begin_with_a_mark(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd.compress])
-def test_a_compressed_file_is_read_to_its_end_or_refused(
-        tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
-    """Wherever it was cut, also where the text before ends with a line."""
+def test_a_compressed_file_is_read_completely_or_rejected(tmp_path: Path,
+                                                          pack: Callable[[bytes], bytes]) -> None:
+    """The file may be cut at any byte, even if the text before it ends with a line end."""
     lines = [b'{"id":"%d","text":"cuore %d"}\n' % (number, number * 7919) for number in range(3000)]
     packed = pack(b"".join(lines))
     path = tmp_path / "records"
@@ -152,9 +152,9 @@ def test_a_compressed_file_is_read_to_its_end_or_refused(
 
 
 @pytest.mark.parametrize("library", ["isal", "zlib"])
-def test_gzip_is_undone_or_refused_by_either_library(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str) -> None:
-    """Bits changed in each part of the file: header, data, checksum, length."""
+def test_both_libraries_decompress_or_reject_gzip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                  library: str) -> None:
+    """Changed bits in each part of the file: header, data, checksum and length."""
     opened = import_module("isal.igzip").IGzipFile if library == "isal" else gzip.GzipFile
     if library == "zlib":
         monkeypatch.setitem(sys.modules, "isal.igzip", None)
@@ -184,7 +184,7 @@ def test_records_survive_a_round_trip(tmp_path: Path, name: str) -> None:
     assert list(RecordReader([str(path)])) == records
 
 
-def test_a_list_has_its_lines_numbered(tmp_path: Path) -> None:
+def test_items_of_a_list_have_line_numbers(tmp_path: Path) -> None:
     path = tmp_path / "terms.txt"
     path.write_bytes(b"\xef\xbb\xbf one \n\ntwo words\r\n")
     assert read_list(str(path)) == [(1, "one"), (3, "two words")]

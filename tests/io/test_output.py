@@ -1,4 +1,4 @@
-"""Files and streams: whole or not there, and straight where nothing can be put aside."""
+"""Files that are complete or absent, and streams that are written directly."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LINES = '{"id":"1","text":"è"}\n'.encode()
 @pytest.mark.parametrize(("name", "unpack"), [
     ("pipe", bytes), ("pipe.gz", gzip.decompress),
     ("pipe.zst", zstd.decompress)])
-def test_a_pipe_gets_what_a_file_of_its_name_would(tmp_path: Path, name: str, unpack) -> None:
+def test_a_pipe_is_compressed_like_a_file_of_its_name(tmp_path: Path, name: str, unpack) -> None:
     os.mkfifo(tmp_path / name)
     content: list[bytes] = []
     reader = threading.Thread(target=lambda: content.append((tmp_path / name).read_bytes()))
@@ -42,7 +42,7 @@ def test_a_pipe_without_reader_is_named(tmp_path: Path) -> None:
         stream.write(b"x")
 
 
-def test_an_open_file_is_continued_where_it_is(tmp_path: Path) -> None:
+def test_an_open_file_is_continued_at_its_position(tmp_path: Path) -> None:
     path = tmp_path / "log"
     with path.open("wb") as stream:
         stream.write(b"before\n")
@@ -63,7 +63,7 @@ def test_a_closed_descriptor_is_named() -> None:
         write_records(RECORDS, "/dev/fd/987")
 
 
-def test_a_directory_or_a_disk_is_no_file(tmp_path: Path) -> None:
+def test_a_directory_or_a_disk_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(BmtoolsError, match="found a directory, expected the name of a file"):
         write_records(RECORDS, str(tmp_path))
     try:
@@ -81,14 +81,14 @@ def test_a_full_device_is_named() -> None:
         write_records(RECORDS, "/dev/full")
 
 
-def test_a_link_to_nowhere_is_followed(tmp_path: Path) -> None:
+def test_a_link_to_a_missing_file_is_followed(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("new/file")
     write_records(RECORDS, str(tmp_path / "link"))
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "new" / "file").read_bytes() == LINES
 
 
-def test_while_it_is_replaced_nobody_else_reads_it(tmp_path: Path) -> None:
+def test_other_users_cannot_read_an_unfinished_file(tmp_path: Path) -> None:
     path = tmp_path / "patients"
     path.write_text("old")
     path.chmod(0o600)
@@ -107,8 +107,8 @@ def test_a_new_file_has_the_mode_of_new_files(tmp_path: Path) -> None:
     assert (tmp_path / "new").stat().st_mode == (tmp_path / "usual").stat().st_mode
 
 
-def test_a_finished_file_stays_where_the_last_step_fails(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finished_file_is_kept_if_the_last_step_fails(tmp_path: Path,
+                                                        monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(self: Path, target: Path) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
@@ -122,8 +122,8 @@ def test_a_finished_file_stays_where_the_last_step_fails(
     assert kept.exists()
 
 
-def test_temporary_files_are_named_where_they_fail(monkeypatch: pytest.MonkeyPatch,
-                                                   tmp_path: Path) -> None:
+def test_errors_of_temporary_files_name_their_directory(monkeypatch: pytest.MonkeyPatch,
+                                                        tmp_path: Path) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with temporary_file() as stream:
         stream.write(b"one\ntwo\n")
@@ -137,13 +137,13 @@ def test_temporary_files_are_named_where_they_fail(monkeypatch: pytest.MonkeyPat
         spool.close()
 
 
-def test_room_is_asked_for_where_a_directory_will_be(tmp_path: Path) -> None:
+def test_free_space_is_checked_on_the_disk_of_a_new_directory(tmp_path: Path) -> None:
     require_room(tmp_path / "new" / "out", 1)
     with pytest.raises(OSError, match=r"no space left on device: 1,000,000,000,000\.0 MB needed, "
                                       r"[\d,.]+ MB free"):
         require_room(tmp_path / "new" / "out", 10**18)
 
 
-def test_packed_files_have_checksums(tmp_path: Path) -> None:
+def test_compressed_files_have_checksums(tmp_path: Path) -> None:
     write_records(RECORDS, str(tmp_path / "a.zst"))
-    assert (tmp_path / "a.zst").read_bytes()[4] & 4  # the frame header's flag
+    assert (tmp_path / "a.zst").read_bytes()[4] & 4  # the checksum flag in the frame header

@@ -1,4 +1,4 @@
-"""Parts of the input: blocks for workers, shards for job arrays, and pipes that are read twice."""
+"""Parts of the input: blocks for workers, parts for job arrays, and pipes that are read twice."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def files(tmp_path: Path, small_blocks: None) -> RecordReader:
     return RecordReader([str(tmp_path / name) for name in "abc"])
 
 
-def test_blocks_are_whole_lines_with_their_numbers(files: RecordReader) -> None:
+def test_blocks_contain_complete_lines_with_their_numbers(files: RecordReader) -> None:
     found = list(read_blocks(files))
     assert [(block.number, Path(block.name).name, block.first_line, block.earlier_lines,
              block.lines) for block in found] == [
@@ -60,7 +60,7 @@ def test_a_worker_that_dies_is_reported_with_a_remedy(files: RecordReader) -> No
 
 @pytest.mark.parametrize("seed", range(5))
 def test_every_record_is_in_one_part_and_in_order(seed: int, tmp_path: Path) -> None:
-    """Parts are nearly equal in bytes, places are those of the whole, and files may come twice."""
+    """Parts have nearly equal sizes, records keep their places, and a file may be given twice."""
     rng, names, number = Random(seed), [], 0
     for file in range(3):
         lines = []
@@ -87,14 +87,14 @@ def test_every_record_is_in_one_part_and_in_order(seed: int, tmp_path: Path) -> 
     assert count_lines(RecordReader(["-"])) is None
 
 
-def test_files_are_read_where_they_are(tmp_path: Path) -> None:
+def test_files_are_not_copied(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(LINES)
     with rereadable([str(path)]) as names:
         assert names == [str(path)]
 
 
-def test_a_pipe_is_read_twice_packed_or_not(tmp_path: Path) -> None:
+def test_a_pipe_is_read_twice_compressed_or_not(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     for content in (LINES, gzip.compress(LINES)):

@@ -1,4 +1,4 @@
-"""Passes over records: the same bytes whoever works, and however often it is killed."""
+"""Passes over records: the output does not depend on workers or interruptions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def files(tmp_path: Path) -> list[str]:
 
 def work(records: RecordReader, workers: Workers = ONE, output: str | None = None,
          die_at: int = -1, **settings: Any) -> tuple[bytes, bytes, list[str], dict[str, int]]:
-    """Take records through the step; die at the n-th line that is written."""
+    """Pass records through the step; die at the n-th line that is written."""
     rejects: list[str] = []
     aside = BytesIO()
 
@@ -65,7 +65,7 @@ def work(records: RecordReader, workers: Workers = ONE, output: str | None = Non
         return lines, aside.getvalue(), rejects, {"records": run.records, **run.counts}
 
 
-def test_one_process_writes_what_the_step_makes(files: list[str]) -> None:
+def test_one_process_writes_the_records_of_the_step(files: list[str]) -> None:
     lines, aside, rejects, counts = work(RecordReader(files))
     assert [json.loads(line)["text"] for line in lines.splitlines()] == [
         f"NUMBER {number}\u2028" for number in range(90) if number % 2 and number != 31]
@@ -80,7 +80,7 @@ def test_any_number_of_processes_writes_the_same(files: list[str], jobs: int) ->
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 7])
-def test_shards_one_after_the_other_are_the_whole(files: list[str], parts: int) -> None:
+def test_joined_outputs_of_parts_are_complete(files: list[str], parts: int) -> None:
     whole = work(RecordReader(files))
     found = [work(RecordShard(RecordReader(files), Shard(number, parts)))
              for number in range(1, parts + 1)]
@@ -92,7 +92,7 @@ def test_shards_one_after_the_other_are_the_whole(files: list[str], parts: int) 
     assert max(sizes) - min(sizes) < 400
 
 
-def test_groups_of_blocks_for_a_cluster_are_read_again_as_they_were(files: list[str]) -> None:
+def test_blocks_for_a_cluster_are_read_again_unchanged(files: list[str]) -> None:
     whole = work(RecordReader(files))
     groups = list(groups_of(read_blocks(RecordReader(files))))
     assert [len(group) for group in groups if group[0].name == files[1]] == [
@@ -110,7 +110,7 @@ def test_groups_of_blocks_for_a_cluster_are_read_again_as_they_were(files: list[
 
 @pytest.fixture
 def all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Note progress after each part, and keep what a moment took."""
+    """Save the progress after each part, and keep even the shortest runs."""
     monkeypatch.setattr(passes, "COMMIT_SECONDS", -1.0)
     monkeypatch.setattr(passes, "_WORTH_KEEPING_SECONDS", -1.0)
 
@@ -118,8 +118,8 @@ def all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("all_kept")
 @pytest.mark.filterwarnings("ignore:what is done")
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_a_killed_run_goes_on_to_the_same_bytes(files: list[str], tmp_path: Path,
-                                                jobs: int) -> None:
+def test_a_killed_run_continues_to_the_same_bytes(files: list[str], tmp_path: Path,
+                                                  jobs: int) -> None:
     whole, output = work(RecordReader(files)), str(tmp_path / "out")
     for number in (0, 7, 8, 13):
         with pytest.raises(_Killed):
@@ -132,7 +132,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(files: list[str], tmp_path: Path
 
 @pytest.mark.usefixtures("all_kept")
 @pytest.mark.filterwarnings("ignore:what is done")
-def test_other_input_and_other_settings_are_refused(files: list[str], tmp_path: Path) -> None:
+def test_other_input_and_other_settings_are_rejected(files: list[str], tmp_path: Path) -> None:
     output = str(tmp_path / "out")
     with pytest.raises(_Killed):
         work(RecordReader(files), ONE, output, 7, least=3)
@@ -148,8 +148,8 @@ def test_other_input_and_other_settings_are_refused(files: list[str], tmp_path: 
 
 @pytest.mark.filterwarnings("ignore:what is done")
 @pytest.mark.parametrize("is_written", [False, True])
-def test_a_short_run_stays_only_if_its_file_is_there(tmp_path: Path, is_written: bool) -> None:
-    """Otherwise --resume would find a finished run, and nobody would write its second file."""
+def test_a_short_run_is_kept_only_if_its_file_exists(tmp_path: Path, is_written: bool) -> None:
+    """Otherwise --resume would find a finished run, and its second file would never be written."""
     output = tmp_path / "out"
     output.write_text("of an earlier run")
     with pytest.raises(_Killed), opened_pass(str(output), {}, ONE):
@@ -161,7 +161,7 @@ def test_a_short_run_stays_only_if_its_file_is_there(tmp_path: Path, is_written:
 
 @pytest.mark.usefixtures("all_kept")
 @pytest.mark.filterwarnings("ignore:what is done")
-def test_what_a_first_pass_collects_is_kept(files: list[str], tmp_path: Path) -> None:
+def test_results_of_a_first_pass_are_kept(files: list[str], tmp_path: Path) -> None:
     def collect(stop: bool) -> bytes:
         with opened_pass(str(tmp_path / "out"), {}, ONE, resume=True) as run:
             path = run.collect("signatures", read_blocks(RecordReader(files)),
@@ -191,7 +191,7 @@ def test_outcomes_of_files_come_in_order(tmp_path: Path, jobs: int) -> None:
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_an_error_before_any_outcome_is_raised_as_it_is(files: list[str], jobs: int) -> None:
+def test_an_error_before_any_outcome_is_raised_unchanged(files: list[str], jobs: int) -> None:
     def fail(part: Part) -> list[Outcome]:
         raise DataError(f"{part.name}: the last line is cut off")
 

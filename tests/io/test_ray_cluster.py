@@ -13,13 +13,13 @@ from ray_nodes import kill_a_node
 from bmtools.errors import BmtoolsError
 from bmtools.io import parts, ray_cluster
 
-pytestmark = [pytest.mark.filterwarnings("default"),  # Ray's own
+pytestmark = [pytest.mark.filterwarnings("default"),  # warnings of Ray
               pytest.mark.slow]
 
 
-def test_a_lost_nodes_work_is_done_again_to_the_same_bytes(
-        cluster: Any, run: Callable[..., Any], tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_work_of_a_lost_node_is_repeated_exactly(cluster: Any, run: Callable[..., Any],
+                                                     tmp_path: Path,
+                                                     monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "_BLOCK_BYTES", 4_000)
     source = tmp_path / "in.jsonl"
     lines = [json.dumps({"id": str(number), "text": f"Asthma {'and so ' * (number % 9)}on."}) + "\n"
@@ -63,7 +63,7 @@ def test_a_failure_names_the_node(cluster: Any, run: Callable[..., Any], tmp_pat
     assert line.startswith(f"bmtools: {bad}:1: ") and "(on node " in line, outcome.err
 
 
-def test_another_version_on_a_node_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_version_on_a_node_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     cloudpickle = pytest.importorskip("ray.cloudpickle", reason="the extra ray is not installed")
     with pytest.raises(BmtoolsError, match=r"found bmtools .*, expected 0\.0, the version"):
         ray_cluster.made(cloudpickle.dumps(("0.0", list)))

@@ -1,4 +1,4 @@
-"""The limit on records: small files that unpack to much, in every format, in little memory."""
+"""The size limit of records: small files that decompress to much, in every format."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bmtools.io.sources import read_lines
 MEGABYTE = 1_000_000
 XML = b'<?xml version="1.0"?>\n'
 CITATION = XML + b"<PubmedArticleSet><PubmedArticle><MedlineCitation>"
-# A start, what is repeated to a gigabyte behind it, the command, and what it says.
+# The start of a file, the content repeated after it, the command, and its message.
 BOMBS = {
     "a line": (b'{"id": "a", "text": "', b"a", "jsonl", ":1: found a record of more than 32"),
     "lines of a paragraph": (b"", b"ab cd\n", "text --paragraphs", ":1: found a record of more"),
@@ -40,7 +40,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("kind", BOMBS)
-def test_bombs_are_refused_in_little_memory(kind: str, tmp_path: Path) -> None:
+def test_bombs_are_rejected_in_little_memory(kind: str, tmp_path: Path) -> None:
     head, unit, command, message = BOMBS[kind]
     path = tmp_path / "bomb.zst"
     packer, block = zstd.ZstdCompressor(level=1), unit * (4 * MEGABYTE // len(unit))
@@ -56,7 +56,7 @@ def test_bombs_are_refused_in_little_memory(kind: str, tmp_path: Path) -> None:
     assert done.stderr.startswith(f"bmtools: {path}{message}")
 
 
-def test_other_archives_are_never_unpacked(tmp_path: Path) -> None:
+def test_other_archives_are_never_decompressed(tmp_path: Path) -> None:
     path = tmp_path / "table.xlsx"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("xl/workbook.xml", b"a" * 100 * MEGABYTE)
@@ -65,13 +65,13 @@ def test_other_archives_are_never_unpacked(tmp_path: Path) -> None:
 
 
 def in_memory(megabytes: int, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run a command in a process that gets no more memory for its data."""
+    """Run a command in a process with limited memory for data."""
     return subprocess.run(
         ["sh", "-c", f'ulimit -d {megabytes * 1000}; exec "$@"', "sh", sys.executable, "-m",
          "bmtools", *map(str, arguments)], capture_output=True, text=True, check=False)
 
 
-def test_lines_are_those_of_the_stream() -> None:
+def test_limited_lines_equal_the_lines_of_the_stream() -> None:
     content = b"a\n\n" + b"b" * MEGABYTE + b"\nc\r\nd"
     for limit in (2, 32):
         with limiting_records(limit):
@@ -80,7 +80,7 @@ def test_lines_are_those_of_the_stream() -> None:
 
 @pytest.mark.parametrize("end", [b"\n", b""], ids=["whole", "without an end"])
 def test_the_limit_is_a_million_bytes_times_the_setting(end: bytes) -> None:
-    """The end of a line does not count against those that are as large as may be."""
+    """The end of a line does not count if the line has the maximum size."""
     fits = b"b" * (MEGABYTE - len(end)) + end
     with limiting_records(1):
         assert list(limited_lines(BytesIO(fits), "a")) == [fits]

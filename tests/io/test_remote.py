@@ -1,4 +1,4 @@
-"""Inputs and outputs at URLs: the same results as from local files, complete or not there."""
+"""Inputs and outputs at URLs: results equal local results, and files are complete or absent."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RECORDS = [{"id": f"r{number}", "text": f"Patient {number} has a fever of {numbe
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give each test a cache of its own."""
+    """Give each test a separate cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
@@ -57,8 +57,8 @@ def test_urls_are_not_paths() -> None:
     assert split_name("https://h/x?a=b") == ("", "https://h/x?a=b")
 
 
-def test_a_local_path_imports_and_connects_nothing(process: Callable[..., Any],
-                                                   tmp_path: Path) -> None:
+def test_a_local_path_needs_no_fsspec_and_no_connection(process: Callable[..., Any],
+                                                        tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_bytes(encode_lines(RECORDS))
     (tmp_path / "sitecustomize.py").write_text(
         "import atexit, sys\n"
@@ -95,8 +95,8 @@ def test_files_are_read_twice_in_parts_and_by_name(run: Callable[..., Any], corp
     assert mixed.code == 0 and mixed.records, mixed.err
 
 
-def test_a_missing_file_or_package_is_one_line(run: Callable[..., Any], bucket: Any,
-                                               monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_file_or_package_is_a_one_line_error(run: Callable[..., Any], bucket: Any,
+                                                       monkeypatch: pytest.MonkeyPatch) -> None:
     missing = run("clean", "memory://b/none.jsonl")
     assert (missing.code, missing.err) == (
         1, "bmtools: memory://b/none.jsonl: found no such file, directory or bucket, expected one; "
@@ -116,7 +116,7 @@ def test_passwords_and_signatures_are_not_shown() -> None:
     assert with_urls("/data/bmtools/x") == "/data/bmtools/x"
 
 
-def test_what_changes_is_copied_again(bucket: Any, tmp_path: Path) -> None:
+def test_changed_files_are_copied_again(bucket: Any, tmp_path: Path) -> None:
     bucket.pipe_file("/b/d/a.txt", b"1")
     bucket.pipe_file("/b/d/sub/c.txt", b"2")
     found = fetched("memory://b/d")
@@ -130,14 +130,16 @@ def test_what_changes_is_copied_again(bucket: Any, tmp_path: Path) -> None:
     assert not [*tmp_path.rglob("evil")]
 
 
-def test_a_record_comes_with_its_file(bucket: Any, corpus: str, run: Callable[..., Any]) -> None:
+def test_a_record_is_copied_with_its_file(bucket: Any, corpus: str,
+                                          run: Callable[..., Any]) -> None:
     assert run("clean", corpus, "-o", "memory://b/out.jsonl").code == 0
     shown = run("lineage", "memory://b/out.jsonl")
     assert shown.code == 0 and "clean" in shown.out, shown.err
 
 
-def test_a_directory_is_complete_last(bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And incomplete first, where an older one is replaced; after a fault the files stay here."""
+def test_files_that_mark_completeness_are_uploaded_last(bucket: Any,
+                                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    """An older output is first made incomplete. After an error the local files are kept."""
     bucket.pipe_file("/b/m/old.bin", b"1")
     bucket.pipe_file("/b/m/bmtools.json", b"{}")
     target = staged("memory://b/m")
@@ -171,7 +173,7 @@ def test_a_directory_is_complete_last(bucket: Any, monkeypatch: pytest.MonkeyPat
 
 def test_a_run_continues_from_a_url(run: Callable[..., Any], bucket: Any, corpus: str,
                                     cache: Path, vocabulary: Path, tmp_path: Path) -> None:
-    """Shards are read from one, and the state of a stopped run is brought back from one."""
+    """Shards are read from a URL, and the state of a stopped run is downloaded from one."""
     assert run("tokenize", corpus, "--tokenizer", vocabulary, "-o", "memory://b/shards").code == 0
     common = ("--architecture", "bert-1x64", "--tokenizer", vocabulary, "--steps", 4,
               "--max-length", 16, "--batch-size", 4, "--micro-batch-size", 2)
@@ -213,10 +215,10 @@ def test_a_web_server_is_read(run: Callable[..., Any], tmp_path: Path) -> None:
 
 
 class QuietHandler(SimpleHTTPRequestHandler):
-    """Serves files and logs nothing."""
+    """Serves files without logging."""
 
     def log_message(self, *arguments: object) -> None:
-        """Log nothing."""
+        """Do nothing."""
 
 
 def test_completion_reads_no_url(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Digests that are taken on the way."""
+"""Digests that are computed while reading."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import threading
 from bmtools.io.sources import SourceName, open_bytes
 
 
-def test_what_has_come_is_read_before_more_comes() -> None:
-    """Also if the source's own buffer, which was looked into, is the smaller one."""
+def test_available_content_is_read_without_waiting_for_more() -> None:
+    """This also holds if the source's buffer is smaller than the requested size."""
     reads, writes = os.pipe()
     digests, lines = dict[str, str](), list[bytes]()
     came = threading.Event()

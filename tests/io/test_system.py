@@ -1,4 +1,4 @@
-"""Limits read from files as systems write them."""
+"""Limits read from files in the format of the operating system."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_memory_of_a_container_is_its_limit(system: Any) -> None:
     assert usable_memory_bytes() == 3 * GIB
 
 
-def test_a_container_that_is_its_own_root(system: Any) -> None:
+def test_a_container_may_see_its_group_as_the_root(system: Any) -> None:
     system("proc/self/cgroup", "0::/\n")
     system("sys/fs/cgroup/memory.max", f"{2 * GIB}\n")
     system("sys/fs/cgroup/cpu.max", "250000 100000\n")
@@ -39,8 +39,9 @@ def test_limits_of_the_older_control_groups(system: Any) -> None:
     assert (usable_memory_bytes(), usable_cores()) == (5 * GIB, 1)
 
 
-def test_a_limit_of_addresses_counts_but_for_those_that_libraries_reserve(
-        system: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_address_limit_excludes_addresses_reserved_by_libraries(
+        system: Any, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _kind: (6 * GIB, 6 * GIB))
     system("proc/self/statm", f"{GIB // 4096} {GIB // 2 // 4096} 0 0 0 0 0")
     assert usable_memory_bytes() == 5.5 * GIB

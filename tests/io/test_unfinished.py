@@ -1,4 +1,4 @@
-"""Hidden names, locks, and what ended processes left."""
+"""Hidden names, locks, and files left by processes that ended."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bmtools.io.directories import new_directory
 from bmtools.io.output import new_file
 from bmtools.io.unfinished import hidden_path, remove_abandoned, reserved
 
-# What a process leaves that is killed while it writes a file, a directory or an exchange.
+# Files left by a process that was killed while it wrote a file or directory, or exchanged one.
 KILLED = """
 import os, sys
 from pathlib import Path
@@ -34,7 +34,7 @@ with reserved(target, target.parent):
 
 
 @pytest.mark.parametrize("kind", ["file", "directory"])
-def test_what_a_kill_left_is_removed_by_the_next_who_writes(tmp_path: Path, kind: str) -> None:
+def test_files_left_by_a_kill_are_removed_by_the_next_writer(tmp_path: Path, kind: str) -> None:
     target = tmp_path / "out"
     for _ in range(3):
         done = subprocess.run([sys.executable, "-c", KILLED, target, kind], check=False)
@@ -47,7 +47,7 @@ def test_what_a_kill_left_is_removed_by_the_next_who_writes(tmp_path: Path, kind
     assert not list(tmp_path.iterdir())
 
 
-# Replaces the files of a directory that cannot be exchanged, and is killed at one of the steps.
+# Replaces the files of a directory that cannot be exchanged; killed at one of the steps.
 REPLACING = """
 import os, sys
 from pathlib import Path
@@ -70,8 +70,8 @@ with directories.new_directory(Path(sys.argv[1]), overwrite=True) as partial:
 
 
 @pytest.mark.parametrize(("way", "steps"), [("current", 8), ("two steps", 2)])
-def test_a_kill_at_any_moment_of_an_exchange_loses_nothing(tmp_path: Path, way: str,
-                                                           steps: int) -> None:
+def test_a_kill_at_any_moment_of_an_exchange_loses_no_files(tmp_path: Path, way: str,
+                                                            steps: int) -> None:
     old, new = (dict.fromkeys(("bmtools.json", "both", text), text) for text in ("old", "new"))
     seen = []
     for number in range(steps + 1):
@@ -90,8 +90,7 @@ def test_a_kill_at_any_moment_of_an_exchange_loses_nothing(tmp_path: Path, way: 
     assert (seen[0], seen[-1]) == (old, new)
 
 
-def test_what_another_machine_writes_stays(tmp_path: Path,
-                                           monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_another_machine_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = {}
     for machine in (("far", "abcd1234"), (unfinished._machine()[0], "abcd1234")):
         with monkeypatch.context() as patch:
@@ -102,7 +101,7 @@ def test_what_another_machine_writes_stays(tmp_path: Path,
     assert list(tmp_path.iterdir()) == [paths["far"]], "this one has been started anew since"
 
 
-def test_one_process_at_a_time(tmp_path: Path) -> None:
+def test_only_one_process_may_write_an_output(tmp_path: Path) -> None:
     target = tmp_path / "new" / "out"
     with reserved(target, target.parent):
         with pytest.raises(BmtoolsError, match=(
@@ -115,8 +114,8 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [new_file, new_directory])
-def test_a_signal_while_it_cleans_up_waits_for_it(tmp_path: Path, make: Callable[..., Any],
-                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_waits_until_files_are_removed(tmp_path: Path, make: Callable[..., Any],
+                                                monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "out"
     sent: list[Path] = []
 
@@ -139,7 +138,7 @@ def test_a_signal_while_it_cleans_up_waits_for_it(tmp_path: Path, make: Callable
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, Path.touch])
-def test_long_names_have_hidden_ones(tmp_path: Path, make: Callable[[Path], None]) -> None:
+def test_hidden_names_of_long_names_are_valid(tmp_path: Path, make: Callable[[Path], None]) -> None:
     target = tmp_path / ("è" * 127)
     make(hidden_path(target, "partial"))
     with reserved(target, tmp_path):

@@ -13,7 +13,7 @@ from bmtools.io.energy.settings import VARIABLES
 
 
 class Clock:
-    """Clock and processor time that stand still until they are moved."""
+    """Clock and processor time that only advance when a test moves them."""
 
     def __init__(self) -> None:
         self.seconds = 1000.0
@@ -21,21 +21,21 @@ class Clock:
 
 
 class Nvml:
-    """GPUs as the module `pynvml` tells of them.
+    """GPUs as the module `pynvml` reports them.
 
     Args:
-        millijoules: of each GPU's counter.
+        millijoules: value of each GPU's counter.
     """
 
     class NVMLError(Exception):
-        """What NVML cannot tell."""
+        """A value that NVML cannot report."""
 
     def __init__(self, millijoules: dict[str, int]) -> None:
         self.millijoules = millijoules
         self.running: dict[str, list[int]] = {}
 
     def nvmlInit(self) -> None:
-        """Begin."""
+        """Do nothing."""
 
     def nvmlDeviceGetCount(self) -> int:
         return len(self.millijoules)
@@ -58,14 +58,14 @@ class Nvml:
 
 @pytest.fixture(autouse=True)
 def nothing_declared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take away what the environment declares."""
+    """Remove declared values from the environment."""
     for name in VARIABLES.values():
         monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
 def clock(system: Any, monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Replace the clock of a machine of four cores."""
+    """Replace the clock of a machine with four cores."""
     clock = Clock()
     system("proc/cpuinfo", "model name\t: Test  CPU\n" * 4)
     monkeypatch.setattr("bmtools.io.energy.meter.time.monotonic", lambda: clock.seconds)
@@ -77,7 +77,7 @@ def clock(system: Any, monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def gpus(system: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Make GPUs: `gpus({"GPU-a": 100, "GPU-b": 0}, used=[0])`; returns their `pynvml`."""
+    """Make GPUs and return their `pynvml`: `gpus({"GPU-a": 100, "GPU-b": 0}, used=[0])`."""
 
     def make(millijoules: dict[str, int], used: list[int]) -> Nvml:
         nvml, names = Nvml(millijoules), list(millijoules)

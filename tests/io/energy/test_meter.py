@@ -1,4 +1,4 @@
-"""The meter: kinds apart, shares of shared machines, sessions and processes that add up."""
+"""The meter: separate kinds, shares of shared machines, sums of sessions and processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KWH = 3_600_000_000_000  # microjoules
 
 @pytest.fixture
 def machine(rapl: Any, gpus: Any, clock: Any) -> Any:
-    """Make a machine of two packages' worth of counters and two GPUs, of which one is used."""
+    """Make a machine with counters of two packages and with two GPUs, one of them in use."""
     rapl("0", "package-0", 0)
     rapl("0:0", "dram", 0)
     nvml = gpus({"GPU-a": 0, "GPU-b": 0}, used=[0])
@@ -33,7 +33,7 @@ def machine(rapl: Any, gpus: Any, clock: Any) -> Any:
     return work
 
 
-def test_nothing_is_metered_outside() -> None:
+def test_energy_is_not_measured_outside_the_block() -> None:
     step = Step()
     assert step.energy() == {}
     with step.metered():
@@ -44,7 +44,7 @@ def test_nothing_is_metered_outside() -> None:
     assert step.energy() == {}
 
 
-def test_measured_of_devices_and_allotted_by_shares(machine: Any) -> None:
+def test_measured_is_for_devices_and_allotted_for_shares(machine: Any) -> None:
     with Meter() as work:
         machine(hours=2, cpu_hours=1, package=0.4, dram=0.2, gpu=1.0)
         found = work.total()
@@ -60,7 +60,8 @@ def test_measured_of_devices_and_allotted_by_shares(machine: Any) -> None:
     assert "kg_co2eq" not in found, "without a grid there are no emissions"
 
 
-def test_declared_beside_measured(machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_declared_values_are_added_to_measured_values(machine: Any,
+                                                      monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BMTOOLS_POWER_WATTS", "300")
     monkeypatch.setenv("BMTOOLS_GRID_G_PER_KWH", "250")
     monkeypatch.setenv("BMTOOLS_PUE", "1.2")
@@ -73,8 +74,8 @@ def test_declared_beside_measured(machine: Any, monkeypatch: pytest.MonkeyPatch)
     assert found["kg_co2eq"] == {"measured": 0.18, "allotted": 0.045, "declared": 0.18}
 
 
-def test_allotted_of_a_declared_machine(clock: Any, system: Any,
-                                        monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_share_of_the_declared_power_is_allotted(clock: Any, system: Any,
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BMTOOLS_POWER_WATTS", "400")
     with Meter() as work:
         clock.seconds += 3600
@@ -85,11 +86,11 @@ def test_allotted_of_a_declared_machine(clock: Any, system: Any,
     assert found["allotted"] == {"kwh": 0.05, "hours": 1.0, "of": "declared", "share": 0.125}
 
 
-def test_no_share_of_a_declared_machine_whose_gpu_is_used(
-        clock: Any, gpus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_share_of_declared_power_is_allotted_with_a_gpu(clock: Any, gpus: Any,
+                                                           monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BMTOOLS_POWER_WATTS", "400")
     nvml = gpus({"GPU-a": 0}, used=[0])
-    nvml.millijoules.clear()  # NVML knows of no GPU: a slice of one (MIG), say
+    nvml.millijoules.clear()  # NVML lists no GPU, for example only a slice of one (MIG)
     with Meter() as work:
         clock.seconds += 3600
         found = work.total()
@@ -111,7 +112,7 @@ def test_sessions_add_up(machine: Any) -> None:
     assert both["allotted"]["kwh"] == pytest.approx(0.05 + 0.1 + 0.3 / 4 + 0.1, rel=1e-5)
 
 
-def test_a_pass_that_was_killed_keeps_what_it_took(clock: Any, tmp_path: Path) -> None:
+def test_a_killed_pass_keeps_its_energy(clock: Any, tmp_path: Path) -> None:
     for session in (1, 2, 3):
         step = Step()
         with step.metered():
@@ -127,7 +128,7 @@ def test_a_pass_that_was_killed_keeps_what_it_took(clock: Any, tmp_path: Path) -
         assert (step.energy()["hours"], step.energy()["run"]) == (3, last["run"])
 
 
-def test_a_session_without_counters_is_not_covered(machine: Any, monkeypatch: Any) -> None:
+def test_a_session_without_counters_is_not_measured(machine: Any, monkeypatch: Any) -> None:
     with Meter() as work:
         machine(hours=2, cpu_hours=1, package=0.4, dram=0.2, gpu=0)
         first = work.total()
@@ -143,7 +144,7 @@ def test_a_session_without_counters_is_not_covered(machine: Any, monkeypatch: An
 
 
 def test_processes_of_two_machines(machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each process has its GPU, each machine its counters once, and the clock runs once."""
+    """Each process counts its GPU, each machine its counters once, and hours are counted once."""
     monkeypatch.setenv("BMTOOLS_POWER_WATTS", "1000")
     found: list[dict[str, Any]] = []
     for rank in (3, 2, 1, 0):
@@ -164,8 +165,8 @@ def test_processes_of_two_machines(machine: Any, monkeypatch: pytest.MonkeyPatch
     assert total["hardware"] == "NVIDIA A100, Test CPU (4 cores)"
 
 
-def test_polls_in_the_background_catch_what_wraps(rapl: Any, system: Any,
-                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+def test_background_polls_detect_counters_that_wrap(rapl: Any, system: Any,
+                                                    monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(meter, "SECONDS_BETWEEN_POLLS", 0.001)
     rapl("0", "package-0", 0, 100_000_000)
     with Meter() as work:
@@ -183,9 +184,10 @@ def test_polls_in_the_background_catch_what_wraps(rapl: Any, system: Any,
     ("BMTOOLS_POWER_WATTS", "nan", "found nan, expected 1 or more"),
     ("BMTOOLS_PUE", "0.9", "found 0.9, expected 1 or more"),
     ("BMTOOLS_COUNTRY", "it", "did you mean 'ITA'?")])
-def test_what_cannot_be_declared_stops_a_command_at_once(
-        run: Any, write_lines: Any, monkeypatch: pytest.MonkeyPatch, variable: str, value: str,
-        expected: str) -> None:
+def test_invalid_declared_values_stop_a_command_immediately(run: Any, write_lines: Any,
+                                                            monkeypatch: pytest.MonkeyPatch,
+                                                            variable: str, value: str,
+                                                            expected: str) -> None:
     monkeypatch.setenv(variable, value)
     outcome = run("describe", write_lines("notes.jsonl", {"id": "1", "text": "Asma."}))
     assert outcome.code == 2 and outcome.out == ""

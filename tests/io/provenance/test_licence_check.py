@@ -1,4 +1,4 @@
-"""Licences that lie beside inputs, and those of records on their way to a file."""
+"""Licences in the records of inputs, and licences of records that are written to a file."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_files_have_the_licences_of_their_records(
     assert known_licences(source) == []
 
 
-def test_lines_come_one_or_more_at_a_time(tmp_path: Path) -> None:
+def test_lines_may_be_written_in_groups(tmp_path: Path) -> None:
     content = write(tmp_path / "in.jsonl", "MIT", "", "l\u00e0 \"x\"").read_bytes()
     for blocks in ([content], content.splitlines(keepends=True)):
         licences = WrittenLicences()
@@ -54,7 +54,7 @@ def test_lines_come_one_or_more_at_a_time(tmp_path: Path) -> None:
 
 
 def test_a_run_stops_before_its_files_are_read(run: Run, tmp_path: Path) -> None:
-    """What is read first is the record beside a file; the file itself would be refused."""
+    """The record next to a file is read first. The file itself would be rejected."""
     for name, licence in (("sa", "CC-BY-SA-4.0"), ("nc", "CC-BY-NC-4.0")):
         source = write(tmp_path / "in.jsonl", licence)
         assert run("clean", source, "-o", tmp_path / f"{name}.jsonl").code == 0
@@ -65,7 +65,7 @@ def test_a_run_stops_before_its_files_are_read(run: Run, tmp_path: Path) -> None
     assert outcome.code == 1 and "cannot both be met" in outcome.err
 
 
-def test_directories_by_manifest_or_card(tmp_path: Path) -> None:
+def test_licences_of_directories_come_from_manifest_or_card(tmp_path: Path) -> None:
     base, own = (tmp_path / name for name in ("base", "own"))
     for directory in (base, own):
         directory.mkdir()
@@ -84,6 +84,6 @@ def test_all_inputs_are_compared() -> None:
         check_licences({"c": ["MIT", "CC-BY-NC-4.0"], "a": ["CC-BY-SA-4.0"]})
 
 
-def test_text_of_a_pipe_is_named_as_elsewhere() -> None:
+def test_stdin_is_named_as_in_other_messages() -> None:
     with pytest.raises(DataError, match="<stdin> has CC-BY-NC"):
         check_licences({"-": ["CC-BY-SA-4.0", "CC-BY-NC-4.0"]})

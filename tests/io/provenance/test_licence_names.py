@@ -1,4 +1,4 @@
-"""Licences by one name each."""
+"""Each licence has one name."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_most_precise_statement_counts() -> None:
 @pytest.mark.parametrize(("stated", "names"), [
     ("CC BY 4.0; CC BY-NC 4.0", ["CC-BY-4.0", "CC-BY-NC-4.0"]),
     ("MIT AND CC-BY-4.0 and CC-BY-SA-4.0", ["MIT", "CC-BY-4.0", "CC-BY-SA-4.0"])])
-def test_several_that_one_statement_names_all_hold(stated: str, names: list[str]) -> None:
+def test_all_licences_named_in_a_statement_apply(stated: str, names: list[str]) -> None:
     assert licence_parts(stated) == names
 
 
@@ -57,7 +57,7 @@ def test_several_that_one_statement_names_all_hold(stated: str, names: list[str]
      ["CC-BY-4.0"]),
     ("CC BY 4.0 (https://creativecommons.org/licenses/by/4.0/)", ["CC-BY-4.0"]),
     ("CC BY 4.0 or CC BY-NC 4.0", ["CC-BY-4.0"])])
-def test_a_statement_of_names_gives_them_all(stated: str, names: list[str]) -> None:
+def test_a_statement_of_only_names_returns_all_names(stated: str, names: list[str]) -> None:
     assert licence_parts(stated) == names
 
 
@@ -65,7 +65,7 @@ def test_a_statement_of_names_gives_them_all(stated: str, names: list[str]) -> N
     "Not in the public domain; all rights reserved", "Proprietary. Figures are CC BY 4.0",
     "not CC BY 4.0", "CC BY 4.0, figures excluded", "No longer under CC BY-NC 4.0",
     "CC BY-NC 4.0; commercial use on request", "MIT-style", "mit, see LICENSE"])
-def test_free_text_that_says_more_stays_as_it_is(stated: str) -> None:
+def test_free_text_with_more_than_names_is_unchanged(stated: str) -> None:
     assert normal_name(stated) == stated
     assert licence_parts(stated) == [stated]
     assert "attribution" not in obligations(stated) and "own-terms" in obligations(stated)
@@ -77,5 +77,5 @@ def test_free_text_that_says_more_stays_as_it_is(stated: str) -> None:
     ("Not under CC BY; the text is CC BY-NC 4.0", "CC-BY-NC-4.0"),
     ("Open access under CC BY 4.0, if not indicated otherwise in the public domain", "CC-BY-4.0"),
     ("It is available at no cost under CC BY 4.0", "CC-BY-4.0")])
-def test_a_licence_that_a_text_denies_does_not_count(stated: str, name: str) -> None:
+def test_a_licence_in_a_negation_is_ignored(stated: str, name: str) -> None:
     assert licence_name(stated) == name

@@ -1,4 +1,4 @@
-"""Licences: what they ask for, what results of several, and which cannot be met together."""
+"""Licences: their conditions, the licence of a combined work, and conflicts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bmtools.io.provenance.licences import (
 )
 
 CC = ("CC-BY-4.0", "CC-BY-SA-4.0", "CC-BY-NC-4.0", "CC-BY-NC-SA-4.0")
-# Creative Commons' own chart of licences whose works may be remixed, without the ND ones.
+# Creative Commons' chart of licences whose works may be remixed, without the ND licences.
 REMIXED = {("CC-BY-4.0", "CC-BY-SA-4.0"), ("CC-BY-4.0", "CC-BY-NC-4.0"),
            ("CC-BY-4.0", "CC-BY-NC-SA-4.0"), ("CC-BY-NC-4.0", "CC-BY-NC-SA-4.0")}
 
@@ -55,18 +55,18 @@ def test_obligations(licence: str, expected: set[str]) -> None:
 @pytest.mark.parametrize(("licences", "result"), [
     (("CC-BY-4.0", "cc-by-nc-4.0"), "CC-BY-NC-4.0"), (("CC0", "MIT"), "MIT"),
     (("CC0", "public domain"), "CC0-1.0 AND public-domain"), (("", ""), ""),
-    (("CC-BY-3.0", "CC-BY-NC-4.0"), "CC-BY-3.0 AND CC-BY-NC-4.0"),  # others ask for more
-    (("CC-BY", "CC-BY-NC"), "CC-BY AND CC-BY-NC"),  # of what version?
+    (("CC-BY-3.0", "CC-BY-NC-4.0"), "CC-BY-3.0 AND CC-BY-NC-4.0"),  # versions differ
+    (("CC-BY", "CC-BY-NC"), "CC-BY AND CC-BY-NC"),  # the version is unknown
     (("CC-BY-NC-SA-4.0", "CC-BY-NC-4.0", "CC-BY-4.0"), "CC-BY-NC-SA-4.0"),
     (("CC-BY-SA-4.0", "CC-BY-NC-SA-4.0"), "CC-BY-SA-4.0 AND CC-BY-NC-SA-4.0"),
     (("CC-BY-4.0", "unknown"), "CC-BY-4.0 AND unknown"), (("unknown",), ""),
     (("MIT AND CC-BY-4.0", "mit"), "MIT AND CC-BY-4.0"), (("a", "b AND a"), "a AND b")])
-def test_what_results(licences: tuple[str, ...], result: str) -> None:
+def test_the_licence_of_a_combined_work(licences: tuple[str, ...], result: str) -> None:
     assert combine(*licences) == result
     assert combine(combine(*licences)) == result
 
 
-def test_nothing_is_lost_by_what_drops_out() -> None:
+def test_dropped_licences_lose_no_condition() -> None:
     every = ("CC0-1.0", *CC, "CC-BY-ND-4.0", "CC-BY-NC-ND-4.0", "CC-BY-3.0", "CC-BY", "MIT", "LGPL",
              "gemma", "unknown")
     for some in (*combinations(every, 2), *combinations(every, 3)):
@@ -81,13 +81,13 @@ def test_creative_commons_chart(first: str, second: str) -> None:
 
 
 @pytest.mark.parametrize(("first", "second", "agree"), [
-    # gnu.org, "Various licenses": GPL-2.0 alone, GPL-3.0, Apache-2.0, LGPL, MPL-2.0, AGPL-3.0.
+    # gnu.org, "Various licenses": only GPL-2.0; GPL-3.0, Apache-2.0, LGPL, MPL-2.0, AGPL-3.0.
     ("GPL-2.0-only", "GPL-3.0-only", False), ("GPL-2.0-or-later", "GPL-3.0-only", True),
     ("GPL-2.0", "Apache-2.0", False), ("GPL-3.0", "Apache-2.0", True),
     ("LGPL-2.1", "GPL-2.0", True), ("LGPL-3.0", "GPL-2.0-only", False),
     ("MPL-2.0", "GPL-2.0", True),
     ("AGPL-3.0", "GPL-3.0", True), ("AGPL-3.0", "GPL-2.0-only", False),
-    # creativecommons.org/compatiblelicenses: BY-SA 4.0 to GPL-3.0; 1.0 has no later versions.
+    # creativecommons.org/compatiblelicenses: BY-SA 4.0 to GPL-3.0. 1.0 has no later versions.
     ("CC-BY-SA-4.0", "GPL-3.0", True), ("CC-BY-SA-4.0", "GPL-2.0-only", False),
     ("CC-BY-SA-3.0", "CC-BY-SA-4.0", True), ("CC-BY-SA-1.0", "CC-BY-SA-4.0", False),
     ("CC-BY-SA", "CC-BY-SA-4.0", True), ("CC-BY-NC-4.0", "GPL-3.0", False),
@@ -111,14 +111,14 @@ def test_other_pairs(first: str, second: str, agree: bool) -> None:
         assert all(name in one.reason for name in (one.first, one.second))
 
 
-def test_free_and_permissive_licences_conflict_with_none() -> None:
+def test_free_and_permissive_licences_never_conflict() -> None:
     every = (*CC, "CC-BY-ND-4.0", "GPL-2.0", "GPL-3.0", "LGPL", "ODbL-1.0", "gemma", "other")
     free_ones = ("CC0-1.0", "CC-BY-4.0", "MIT", "BSD-3-Clause", "public-domain")
     for free, other in product(free_ones, every):
         assert not conflicts([free, other])
 
 
-def test_parts_of_joined_licences_conflict_too() -> None:
+def test_parts_of_joined_licences_can_conflict() -> None:
     [found] = conflicts(["MIT AND CC-BY-SA-4.0", "CC-BY-NC-4.0"])
     assert (found.first, found.second) == ("CC-BY-SA-4.0", "CC-BY-NC-4.0")
     assert found.reason == ("adaptations of CC-BY-SA-4.0 material must be shared under "
@@ -144,7 +144,7 @@ def test_records() -> None:
     assert licence_record({}) == {}
 
 
-def test_the_table_of_pairs_in_the_documents() -> None:
+def test_the_documentation_has_the_table_of_pairs() -> None:
     text = (Path(__file__).parents[3] / "docs" / "licences.md").read_text()
     rows = [line.strip("| ").split(" | ") for line in text.splitlines()
             if re.match(r"\| \d+ ", line)]

@@ -1,4 +1,4 @@
-"""`bmtools.json`."""
+"""Manifests: `bmtools.json`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_manifest_survives_a_round_trip(tmp_path: Path) -> None:
         "sha256": hashlib.sha256(b"").hexdigest(), "files": {}}
 
 
-def test_places_of_this_machine_are_left_out(tmp_path: Path) -> None:
+def test_directories_of_this_machine_are_left_out(tmp_path: Path) -> None:
     settings = {"model": "/home/anna/first", "base": Path("../anna/base/"), "here": "models/base",
                 "files": ["/a/b", ("c/../d",), "it=/a/b"], "up": "..", "root": "/",
                 "rate": "80/10/10",
@@ -70,7 +70,7 @@ def test_a_directory_is_hashed_once_in_a_manifest(
     assert step.directories == {tmp_path.resolve(): "ab"}, "the command's records use the same hash"
 
 
-def test_the_hash_is_that_of_names_and_contents(tmp_path: Path) -> None:
+def test_the_hash_covers_names_and_contents(tmp_path: Path) -> None:
     (tmp_path / "b").write_bytes(b"two")
     (tmp_path / "a").write_bytes(b"one")
     one, two = (hashlib.sha256(content).hexdigest() for content in (b"one", b"two"))
@@ -78,7 +78,7 @@ def test_the_hash_is_that_of_names_and_contents(tmp_path: Path) -> None:
         hashlib.sha256(f"a\0{one}\nb\0{two}\n".encode()).hexdigest()
 
 
-def test_the_hash_depends_on_files_and_not_on_descriptions(tmp_path: Path) -> None:
+def test_the_hash_ignores_descriptions(tmp_path: Path) -> None:
     (tmp_path / "model").write_bytes(b"weights")
     before = hash_directory(tmp_path)
     (tmp_path / "bmtools.json").write_text(json.dumps({"wall_seconds": 3}))
@@ -95,7 +95,7 @@ def test_the_hash_depends_on_files_and_not_on_descriptions(tmp_path: Path) -> No
     assert len({before, changed, hash_directory(tmp_path)}) == 3
 
 
-def test_a_run_just_begun_over_an_older_output_is_not_finished(tmp_path: Path) -> None:
+def test_a_new_run_over_an_older_output_is_not_finished(tmp_path: Path) -> None:
     output, run = tmp_path / "out", tmp_path / "out.run"
     output.mkdir()
     (output / NAME).write_text("{}")
