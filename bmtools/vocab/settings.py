@@ -12,7 +12,7 @@ SpecialTokenStyle = Literal["bert", "roberta", "modernbert"]
 UnicodeForm = Literal["nfc", "nfkc", "none"]
 
 
-class VocabularyConfig(Settings, title="A vocabulary and of the text it is trained on"):
+class VocabularyConfig(Settings, title="A vocabulary and its training text"):
     """Settings of a vocabulary and of the text it is trained on."""
 
     size: int = option(30_000, "Number of tokens, including special tokens.", least=100)

@@ -93,7 +93,7 @@ def test_annotations_of_missing_entities_and_documents_are_lost(read) -> None:
 
 
 @pytest.mark.parametrize(("texts", "entities", "relations", "message"), [
-    ("1\tx\n", "", "", r"texts:1: found 2 columns in '1\\tx', expected 3 by tab"),
+    ("1\tx\n", "", "", r"texts:1: found 2 columns in '1\\tx', expected 3 separated by tabs"),
     ("\tx\ty\n", "", "", "texts:1: found no PMID"),
     ("{]", "", "", r"texts:1: not JSON \(.*\); expected an object with 'data'"),
     ("{}", "", "", "texts: found no list under 'data'"),
