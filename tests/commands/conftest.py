@@ -15,7 +15,7 @@ TEXTS = ("Il paziente ha diabete mellito e asma.",
          "La mobilità è ridotta dall'artrosi del ginocchio.",
          "Il cuore pompa il sangue nelle arterie.",
          "L'asma riduce il respiro del paziente.")
-# Two runs of one command may differ in names of files and in time.
+# Settings and results that may differ between two runs of a command.
 _PATHS = ("model", "tokenizer", "base", "teacher", "student", "train", "dev", "test")
 _TIMES = ("tokens_per_second", "seconds_left")
 
@@ -53,7 +53,7 @@ def piped(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[
 
 @pytest.fixture(scope="session")
 def make_tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Save a tokenizer: `make_tokenizer("some words", ...)`; do not write into it."""
+    """Save a tokenizer, which tests must not change: `make_tokenizer("some words", ...)`."""
 
     def make(*texts: str) -> Path:
         from bmtools.vocab.settings import VocabularyConfig
@@ -71,7 +71,7 @@ def make_tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Pa
 
 @pytest.fixture(scope="session")
 def make_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Save random weights: `make_checkpoint(tokenizer)`; do not write into the directory."""
+    """Save random weights, which tests must not change: `make_checkpoint(tokenizer)`."""
 
     def make(tokenizer: Path, architecture: str = "bert-1x64", seed: int = 0,
              max_length: int = 32) -> Path:
@@ -153,13 +153,13 @@ def manifest() -> Callable[[Path], dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def contents() -> Callable[[Path], dict[str, Any]]:
-    """Read a directory without what may change from run to run: time, names of files."""
+    """Read a directory without values that may differ between runs: times and file names."""
 
     def read(directory: Path) -> dict[str, Any]:
         files: dict[str, Any] = {path.name: path.read_bytes() for path in directory.iterdir()
                                  if path.is_file()}
         files["bmtools.json"] = _timeless(_manifest(directory))
-        files.pop("README.md", None)  # it repeats the manifest, names of files included
+        files.pop("README.md", None)  # it repeats the manifest, including file names
         if "metrics.jsonl" in files:
             lines = map(json.loads, files["metrics.jsonl"].splitlines())
             files["metrics.jsonl"] = [_without_speed(line) for line in lines]

@@ -1,8 +1,8 @@
-"""The battery that writers and a score command face: help, stdin, empty input, bad lines, usage.
+"""Tests of writers and a score command: help, stdin, empty input, bad lines and wrong usage.
 
-The frame does all this, and every command uses it; `CASES` has those that write records,
-checkpoints and results. The layout of help is tested in `cli/test_help.py`, its examples in
-`test_examples.py`.
+The frame does all this, and every command uses it. `CASES` contains commands that write records,
+checkpoints and results. The layout of help is tested in `cli/test_help.py`, and its examples are
+tested in `test_examples.py`.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ NOTES = ({"id": "a", "text": "No pain. Fever."}, {"id": "b", "text": "Fever."})
 
 @dataclass(frozen=True)
 class Case:
-    """A command at its smallest.
+    """A command with its smallest arguments.
 
     Args:
-        arguments: what it cannot do without; capitals stand for paths that `Kit` makes.
-        empty: its message where the input holds nothing.
-        blank: its message where a text holds no word; None where that is no error.
-        records: of its input; the corpus if not said.
-        bad: a line that is wrong among them.
-        fault: what is said of it.
-        option: name of the option that takes the input.
+        arguments: required arguments; words in capitals stand for paths that `Kit` makes.
+        empty: the message for empty input.
+        blank: the message for a text without words; None if that is not an error.
+        records: records of the input; the corpus by default.
+        bad: a faulty line among them.
+        fault: the message for this line.
+        option: name of the option for the input.
     """
 
     arguments: tuple[str, ...]
@@ -74,7 +74,7 @@ CASES = {
         NO_RECORDS + ALLOWED, None, NOTES),
 }
 
-# What each row of `USAGE` comes behind.
+# Arguments before each row of `USAGE`.
 BEFORE = {
     "pretrain": ("-o", "out"),
     "finetune ner": (*CASES["finetune ner"].arguments, "--train", "corpus.jsonl"),
@@ -128,7 +128,7 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
 
 @dataclass(frozen=True)
 class Kit:
-    """A command ready to run on inputs of a test's own folder."""
+    """A command ready to run on inputs in the test's folder."""
 
     name: str
     case: Case
@@ -163,14 +163,14 @@ class Kit:
         return "OUT" in self.case.arguments
 
     def left(self) -> list[str]:
-        """What the command left in the folder, its input aside."""
+        """Files that the command left in the folder, without its input."""
         return sorted(path.name for path in self.folder.iterdir() if path.name != "in.jsonl")
 
 
 @pytest.fixture(scope="session")
 def kit_paths(tiny_tokenizer: Path, tiny_checkpoint: Path,
               tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """What the arguments of cases stand for."""
+    """Paths that replace the words in capitals in the arguments of cases."""
     folder = tmp_path_factory.mktemp("kit")
     (folder / "memory.tsv").write_text("en\tit\nNo pain.\tNessun dolore.\nFever.\tFebbre.\n",
                                        encoding="utf-8")
@@ -188,7 +188,7 @@ def kit(request: pytest.FixtureRequest, kit_paths: dict[str, Path], tmp_path: Pa
     return Kit(request.param, case, tmp_path, kit_paths, run, piped)
 
 
-def test_every_command_uses_the_frame_that_is_tested_here() -> None:
+def test_every_command_uses_the_tested_frame() -> None:
     assert [command.name for _, command, _ in every_command()
             if not isinstance(command, Command | Group) and command.name != "help"] == []
 
@@ -212,7 +212,7 @@ def test_a_file_equals_stdin(kit: Kit, contents: Callable[[Path], Any],
 
 
 @pytest.mark.parametrize("blank", [False, True], ids=["no records", "no words"])
-def test_empty_input_is_one_clear_line(kit: Kit, blank: bool) -> None:
+def test_empty_input_is_a_one_line_error(kit: Kit, blank: bool) -> None:
     message = kit.case.blank if blank else kit.case.empty
     source = kit.write(*[b'{"id": "a", "text": " \\n"}'] * blank)
     outcome = kit.on(source)
@@ -226,8 +226,8 @@ def test_empty_input_is_one_clear_line(kit: Kit, blank: bool) -> None:
     assert (allowed.code, allowed.out) == (0 if ALLOWED in message else 2, "")
 
 
-def test_half_a_corpus_is_refused(kit: Kit) -> None:
-    """What the producer says it could not finish, and what a kill cut off; rejects take neither."""
+def test_incomplete_records_are_rejected(kit: Kit) -> None:
+    """A failed producer or a kill cut the records off; --rejects does not accept such lines."""
     lines = [json.dumps(record).encode() for record in kit.case.records]
     marked = kit.write(*lines, json.dumps({
         "bmtools": "incomplete", "command": "bmtools import pubmed", "reason": "cut"}).encode())
@@ -250,7 +250,7 @@ def test_half_a_corpus_is_refused(kit: Kit) -> None:
         (kit.folder / "rejects.jsonl").unlink()
 
 
-def test_a_record_that_is_too_large_is_refused(kit: Kit) -> None:
+def test_a_record_that_is_too_large_is_rejected(kit: Kit) -> None:
     lines = [json.dumps(record).encode() for record in kit.case.records]
     source = kit.write(*lines, b'{"id": "z", "text": "' + b"a" * 1_100_000 + b'"}', *lines)
     outcome = kit.on(source, "--max-record-megabytes", "1")
@@ -279,9 +279,9 @@ def test_a_bad_line_stops_or_is_collected(kit: Kit) -> None:
 
 @pytest.mark.parametrize(("name", "arguments", "message"), [
     (name, *wrong) for name, wrongs in USAGE.items() for wrong in wrongs])
-def test_wrong_usage_ends_with_two(
-        name: str, arguments: tuple[str, ...], message: str, run: Run, corpus: Path,
-        kit_paths: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_usage_exits_with_2(name: str, arguments: tuple[str, ...], message: str, run: Run,
+                                  corpus: Path, kit_paths: dict[str, Path], tmp_path: Path,
+                                  monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("w").write_text("asma\n")
     Path("small.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]))
@@ -295,7 +295,7 @@ def test_wrong_usage_ends_with_two(
     assert {path.name for path in tmp_path.iterdir()} == {"corpus.jsonl", "small.txt", "w"}
 
 
-def test_it_ends_with_a_sentence_and_the_next_command(kit: Kit) -> None:
+def test_it_ends_with_a_closing_line_and_the_next_command(kit: Kit) -> None:
     outcome = kit.on(kit.good())
     last = outcome.err.splitlines()[-1]
     said = re.fullmatch(r"bmtools: .+ in [\d.]+ (?:s|min|h)(?:; next: (.+))?", last)

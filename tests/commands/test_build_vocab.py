@@ -1,4 +1,4 @@
-"""`bmtools build-vocab` as people call it."""
+"""`bmtools build-vocab` on the command line."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 Run = Callable[..., Any]
 
 
-def test_stdout_is_one_line_about_the_directory(
-        run: Run, corpus: Path, tmp_path: Path, manifest: Callable[..., Any]) -> None:
+def test_stdout_is_one_line_that_describes_the_directory(run: Run, corpus: Path, tmp_path: Path,
+                                                         manifest: Callable[..., Any]) -> None:
     outcome = run("build-vocab", corpus, "-o", tmp_path / "tok", "--size", "120")
     assert outcome.code == 0, outcome.err
     size = len("".join(json.loads(line)["text"] for line in corpus.read_text().splitlines())
@@ -27,9 +27,10 @@ def test_stdout_is_one_line_about_the_directory(
 
 
 @pytest.mark.parametrize("tokenizer_type", ["wordpiece", "bpe", "unigram"])
-def test_a_bound_draws_the_same_documents_from_a_file_and_a_pipe(
-        run: Run, piped: Run, write_lines: Run, tmp_path: Path, contents: Callable[..., Any],
-        tokenizer_type: str) -> None:
+def test_a_limit_samples_the_same_documents_from_file_and_pipe(run: Run, piped: Run,
+                                                               write_lines: Run, tmp_path: Path,
+                                                               contents: Callable[..., Any],
+                                                               tokenizer_type: str) -> None:
     syllables = [a + b + c for a in "bcdfglmnprst" for b in "aeiou" for c in "lmnrst"]
     path = write_lines("big.jsonl", *(
         {"id": str(number), "text": " ".join(syllables[number % 7::3] * 2)}
@@ -63,7 +64,7 @@ def test_a_checkpoint_is_extended(run: Run, corpus: Path, write_lines: Run, tmp_
     [line] = outcome.records
     assert (line["kept_tokens"], line["tokenizer_type"]) == (old, tokenizer_type)
     assert line["vocab_size"] == old + line["added_tokens"] and line["added_tokens"] > 0
-    # WordPiece spells words now that were one unknown token before.
+    # WordPiece now splits words that were one unknown token before.
     assert tokenizer_type == "wordpiece" or line["text_tokens_after"] <= line["text_tokens_before"]
     before, after = (AutoTokenizer.from_pretrained(tmp_path / name).get_vocab()
                      for name in ("old", "tok"))
@@ -77,10 +78,9 @@ def test_a_checkpoint_is_extended(run: Run, corpus: Path, write_lines: Run, tmp_
     ("bpe", "modernbert", "modernbert-2x64", "packed"),
     ("unigram", "roberta", "roberta-1x64", "packed"),
     ("unigram", "bert", "megatron-bert-1x64", "padded")])
-def test_models_train_on_it_and_load_elsewhere(run: Run, corpus: Path, tmp_path: Path,
-                                               tokenizer_type: str,
-                                               special_tokens: str, architecture: str,
-                                               layout: str) -> None:
+def test_models_train_with_it_and_load_in_transformers(run: Run, corpus: Path, tmp_path: Path,
+                                                       tokenizer_type: str, special_tokens: str,
+                                                       architecture: str, layout: str) -> None:
     made = run("build-vocab", corpus, "-o", tmp_path / "tok", "--tokenizer-type", tokenizer_type,
                "--special-tokens", special_tokens, "--size", "280", "--allow-fewer")
     assert made.code == 0, made.err

@@ -1,4 +1,4 @@
-"""`bmtools card` over a whole chain: every figure is one that a step recorded, and nothing else."""
+"""`bmtools card` for a complete chain: every number comes from a step's record."""
 
 from __future__ import annotations
 
@@ -126,8 +126,8 @@ def test_a_bill_is_nearly_complete(make: Any, chain: Path, name: str) -> None:
         one["name"] for one in alone["metadata"]["properties"]}
 
 
-def test_the_same_files_give_the_same_bytes(make: Any, run: Any, chain: Path,
-                                            tmp_path: Path) -> None:
+def test_the_same_files_produce_the_same_bytes(make: Any, run: Any, chain: Path,
+                                               tmp_path: Path) -> None:
     before = hash_directory(chain / "tagger")
     texts = set()
     for number in range(2):
@@ -139,7 +139,7 @@ def test_the_same_files_give_the_same_bytes(make: Any, run: Any, chain: Path,
     assert hash_directory(chain / "tagger") == before
 
 
-def test_figures_are_those_of_the_records(make: Any, chain: Path) -> None:
+def test_numbers_equal_the_numbers_in_the_records(make: Any, chain: Path) -> None:
     card, bom, _ = make("tagger", "--about", chain / "about.toml")
     record, [model, *parts] = record_of(chain / "tagger"), bom["components"]
     found = {one["slice"]: one for one in
@@ -219,8 +219,8 @@ def test_scores_of_predictions_are_scores_of_their_model(
     assert done.code == 1 and "found no score of" in done.err
 
 
-def test_scores_of_another_model_of_the_name_are_left_out(
-        make: Any, run: Any, chain: Path, tmp_path: Path) -> None:
+def test_scores_of_another_model_with_this_name_are_left_out(make: Any, run: Any, chain: Path,
+                                                             tmp_path: Path) -> None:
     scores, own = tmp_path / "scores.jsonl", str(chain / "pretrained")
     scores.write_text("".join(json.dumps({"model": model, "pppl": pppl}) + "\n" for model, pppl in
                               (("other/pretrained", 1.5), (own, 2.5))))
@@ -232,8 +232,7 @@ def test_scores_of_another_model_of_the_name_are_left_out(
     assert done.code == 1 and "the only path with the same end" in done.err
 
 
-def test_what_cannot_be_described_is_refused_in_one_line(run: Any, chain: Path,
-                                                         tmp_path: Path) -> None:
+def test_other_directories_are_one_line_errors(run: Any, chain: Path, tmp_path: Path) -> None:
     (tmp_path / "about.toml").write_text('licence = "CC-BY-4.0"\nrisk = "x"\n')
     (tmp_path / "empty").mkdir()
     for code, arguments in (
@@ -245,7 +244,7 @@ def test_what_cannot_be_described_is_refused_in_one_line(run: Any, chain: Path,
     assert not (chain / "tagger" / "bom.json").exists()
 
 
-def test_the_card_replaces_the_one_that_came_with_the_checkpoint(run: Any, chain: Path) -> None:
+def test_the_card_replaces_an_earlier_card_of_the_checkpoint(run: Any, chain: Path) -> None:
     readme = chain / "merged" / "README.md"
     assert "Not in this card" in readme.read_text()
     before = hash_directory(chain / "merged")
@@ -255,8 +254,7 @@ def test_the_card_replaces_the_one_that_came_with_the_checkpoint(run: Any, chain
     assert hash_directory(chain / "merged") == before
 
 
-def test_a_model_that_changed_has_one_hash_in_its_bill(run: Any, chain: Path,
-                                                       tmp_path: Path) -> None:
+def test_a_changed_model_has_one_hash_in_its_bill(run: Any, chain: Path, tmp_path: Path) -> None:
     model = shutil.copytree(chain / "tagger", tmp_path / "tagger")
     (model / "model.safetensors").write_bytes((chain / "pretrained/model.safetensors").read_bytes())
     os.utime(model / "model.safetensors", (1e9, 1e9))

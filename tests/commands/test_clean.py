@@ -1,4 +1,4 @@
-"""`bmtools clean` as people call it."""
+"""`bmtools clean` on the command line."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ Run = Callable[..., Any]
 LINE = "Questo foglio illustrativo è stato approvato."
 
 
-def test_rules_are_counted_and_what_is_left_out_keeps_its_reason(
-        run: Run, write_lines: Callable[..., Path], tmp_path: Path) -> None:
+def test_rules_are_counted_and_dropped_records_have_a_reason(run: Run,
+                                                             write_lines: Callable[..., Path],
+                                                             tmp_path: Path) -> None:
     corpus = write_lines("c.jsonl", {"id": "a", "text": "Il  cuore\r\npompa (ABSTRACT TRUNCATED)"},
                          {"id": "b", "text": "Il cuore", "meta": {"year": 2001}},
                          {"id": "c", "text": "Scrivere a a.b@example.org  ora"})

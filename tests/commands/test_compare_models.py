@@ -1,4 +1,4 @@
-"""`bmtools compare-models`: what it measures."""
+"""`bmtools compare-models`: its measurements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class Here(Executor):
-    """This process in place of others; names of calls are kept."""
+    """Runs calls in this process instead of other processes, and records their names."""
 
     calls: ClassVar[list[tuple[str, str]]] = []
 
@@ -38,7 +38,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 @pytest.fixture(scope="module")
 def models(tiny_checkpoint: Path, make_tagger: Callable[[Path], Path],
            tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """A checkpoint, the same for another engine, a tagger."""
+    """A checkpoint, the same model for another engine, and a tagger."""
     exported = tmp_path_factory.mktemp("models") / "openvino"
     export_model(tiny_checkpoint, exported)
     return [tiny_checkpoint, exported, make_tagger(tiny_checkpoint)]
@@ -79,7 +79,7 @@ def test_every_model_reads_the_same_texts(here: list[tuple[str, str]], models: l
 
 
 @pytest.mark.slow
-def test_processes_of_their_own(tiny_checkpoint: Path) -> None:
+def test_models_are_measured_in_separate_processes(tiny_checkpoint: Path) -> None:
     [line] = compare_models([tiny_checkpoint], [{"id": "a", "text": "Il rene."}], turns=1,
                             workers=1, batch_size=2, max_length=8)
     assert line["texts"] == 1

@@ -1,4 +1,4 @@
-"""`bmtools compare-vocab` as people call it."""
+"""`bmtools compare-vocab` on the command line."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def test_a_line_for_each_scope_and_vocabulary_and_pair(run: Run, records: Path,
     assert small["worst"] == [{"term": "asma", "count": 2, "pieces": ["a", "##s", "##m", "##a"]}]
 
 
-def test_an_assumed_casing_is_said(run: Run, records: Path, pair: list[object],
-                                   tiny_tokenizer: Path) -> None:
+def test_an_assumed_casing_is_reported(run: Run, records: Path, pair: list[object],
+                                       tiny_tokenizer: Path) -> None:
     outcome = run("compare-vocab", records, *pair, "--vocab", tiny_tokenizer)
     assert outcome.err.splitlines()[:-1] == [
         f"bmtools: {name}: no file states its casing; its tokens suggest uncased, so text is "

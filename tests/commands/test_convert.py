@@ -1,4 +1,4 @@
-"""`bmtools convert`: the command that errors name, and its one line."""
+"""`bmtools convert`: the command that errors suggest, and its one line."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from safetensors.torch import load_file
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def test_the_error_names_the_command_that_helps(run: Any, tiny_checkpoint: Path, tmp_path: Path,
-                                                monkeypatch: pytest.MonkeyPatch,
-                                                corpus: Path) -> None:
+def test_the_error_suggests_convert(run: Any, tiny_checkpoint: Path, tmp_path: Path,
+                                    monkeypatch: pytest.MonkeyPatch, corpus: Path) -> None:
     monkeypatch.chdir(tmp_path)
     pickled = tmp_path / "old model"
     pickled.mkdir()

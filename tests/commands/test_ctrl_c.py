@@ -1,4 +1,4 @@
-"""Ctrl-C on a terminal: the first one saves a state, a second one exits at once."""
+"""Ctrl-C on a terminal: the first one saves a state, a second one exits immediately."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CTRL_C = b"\x03"
 STOPPING = "stopping after this step and saving the training state; press Ctrl-C again to exit now"
 SECONDS = 240.0
 STEPS = ("--steps", "100000", "--max-length", "16", "--batch-size", "4", "--set", "logging_steps=1")
-# After the third step each takes minutes.
+# Each step after the third takes minutes.
 SLOW = """
 import sys, time
 from bmtools.cli.main import main
@@ -33,7 +33,7 @@ main(sys.argv[1:])
 
 
 class Terminal:
-    """A program on a terminal of its own."""
+    """A program on a separate terminal."""
 
     def __init__(self, *command: str) -> None:
         self.output = ""
@@ -83,8 +83,8 @@ def on_terminal(corpus: Path, tiny_checkpoint: Path, tmp_path: Path,
 
 
 @PROCESSES
-def test_the_first_one_saves_a_state(on_terminal: Callable[..., Terminal],
-                                     more: tuple[str, ...]) -> None:
+def test_a_first_ctrl_c_saves_a_state(on_terminal: Callable[..., Terminal],
+                                      more: tuple[str, ...]) -> None:
     terminal = on_terminal(*more)
     terminal.wait_for('"step":2,')
     terminal.press(CTRL_C)
@@ -96,7 +96,7 @@ def test_the_first_one_saves_a_state(on_terminal: Callable[..., Terminal],
 
 
 @pytest.mark.slow
-def test_a_second_one_leaves_at_once(on_terminal: Callable[..., Terminal]) -> None:
+def test_a_second_ctrl_c_exits_immediately(on_terminal: Callable[..., Terminal]) -> None:
     terminal = on_terminal(code=SLOW)
     terminal.wait_for('"step":3,')
     time.sleep(0.3)
@@ -113,10 +113,10 @@ def test_a_second_one_leaves_at_once(on_terminal: Callable[..., Terminal]) -> No
 
 
 @PROCESSES
-def test_before_the_first_step_there_is_nothing_to_save(on_terminal: Callable[..., Terminal],
-                                                        more: tuple[str, ...]) -> None:
+def test_no_state_is_saved_before_the_first_step(on_terminal: Callable[..., Terminal],
+                                                 more: tuple[str, ...]) -> None:
     terminal = on_terminal(*more)
-    if more:  # the launcher shows nothing; its processes take seconds to load their libraries
+    if more:  # the launcher shows no status; its processes load libraries for seconds
         children = Path(f"/proc/{terminal.pid}/task/{terminal.pid}/children")
         while len(children.read_text().split()) < 2:
             time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""`bmtools distill` as people call it."""
+"""`bmtools distill` on the command line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @pytest.fixture(scope="session")
 def student(make_checkpoint: Callable[..., Path], tiny_tokenizer: Path) -> Path:
-    """Weights that know the corpus' vocabulary, other than the teacher's."""
+    """Random weights with the corpus' vocabulary that differ from the teacher's weights."""
     return make_checkpoint(tiny_tokenizer, seed=1)
 
 
@@ -41,20 +41,20 @@ def stranger(make_checkpoint: Callable[..., Path], make_tokenizer: Callable[...,
 
 @pytest.fixture
 def taught(tiny_checkpoint: Path, student: Path, tmp_path: Path) -> list[Any]:
-    """Arguments that teach a checkpoint."""
+    """Arguments that train a checkpoint."""
     return ["distill", "--teacher", tiny_checkpoint, "--student", student, *QUICK,
             "-o", tmp_path / "out"]
 
 
 @pytest.fixture
 def fresh(tiny_checkpoint: Path, tmp_path: Path) -> list[Any]:
-    """Arguments that teach new weights of another width."""
+    """Arguments that train new weights of another width."""
     return ["distill", "--teacher", tiny_checkpoint, "--architecture", "bert-1x128", *QUICK,
             "-o", tmp_path / "out"]
 
 
-def test_stdout_holds_each_term_and_their_weighted_sum(run: Run, taught: list[Any],
-                                                       corpus: Path) -> None:
+def test_stdout_has_each_loss_term_and_their_weighted_sum(run: Run, taught: list[Any],
+                                                          corpus: Path) -> None:
     outcome = run(*taught, corpus, "--set", "mlm_weight=1", "--set", "kl_weight=3",
                   "--set", "cosine_weight=0.5")
     assert outcome.code == 0, outcome.err
@@ -72,8 +72,8 @@ def test_stdout_holds_each_term_and_their_weighted_sum(run: Run, taught: list[An
 @pytest.mark.parametrize(("recipe", "terms"), [
     ("distilbert", {"mlm", "kl", "cosine"}),
     ("biolm-distill", {"mlm", "kl"}), ("biolm-distill-align", {"mlm", "kl", "cosine"})])
-def test_recipes_give_the_losses_and_options_override_them(
-        run: Run, taught: list[Any], corpus: Path, recipe: str, terms: set[str]) -> None:
+def test_options_override_the_losses_of_recipes(run: Run, taught: list[Any], corpus: Path,
+                                                recipe: str, terms: set[str]) -> None:
     outcome = run(*taught, "--recipe", recipe, corpus, "--steps", "1",
                   "--set", "temperature=3", "--precision", "no")
     assert outcome.code == 0, outcome.err
@@ -84,8 +84,8 @@ def test_recipes_give_the_losses_and_options_override_them(
         run_settings(load_recipe(recipe).run, DistillationConfig), temperature=3)
 
 
-def test_a_phases_file_gives_losses_and_its_mistakes_are_located(
-        run: Run, taught: list[Any], corpus: Path, tmp_path: Path) -> None:
+def test_a_phases_file_sets_losses_and_its_faults_are_located(run: Run, taught: list[Any],
+                                                              corpus: Path, tmp_path: Path) -> None:
     phases = tmp_path / "phases.toml"
     phases.write_text("[run]\nkl_weight = 1\nkl_positions = 'al'\n[[phases]]\nname = 'one'\n")
     outcome = run(*taught, "--phases", phases, corpus)
@@ -98,9 +98,10 @@ def test_a_phases_file_gives_losses_and_its_mistakes_are_located(
 
 
 @pytest.mark.parametrize("kind", ["taught", "fresh"])
-def test_transformers_loads_the_student_alone(run: Run, request: pytest.FixtureRequest,
-                                              corpus: Path, kind: str) -> None:
-    """The projection between widths serves training only and stays out of the weights."""
+def test_transformers_loads_the_student_without_the_projection(run: Run,
+                                                               request: pytest.FixtureRequest,
+                                                               corpus: Path, kind: str) -> None:
+    """The projection between widths is only used in training and not saved with the weights."""
     arguments = request.getfixturevalue(kind)
     outcome = run(*arguments, corpus)
     assert outcome.code == 0, outcome.err
@@ -115,9 +116,9 @@ def test_transformers_loads_the_student_alone(run: Run, request: pytest.FixtureR
     assert torch.isfinite(logits).all()
 
 
-def test_a_student_with_another_vocabulary_is_refused(
-        run: Run, taught: list[Any], corpus: Path, tiny_checkpoint: Path, stranger: Path,
-        manifest: Callable[..., Any]) -> None:
+def test_a_student_with_another_vocabulary_is_rejected(run: Run, taught: list[Any], corpus: Path,
+                                                       tiny_checkpoint: Path, stranger: Path,
+                                                       manifest: Callable[..., Any]) -> None:
     outcome = run(*taught, "--student", stranger, corpus)
     assert (outcome.code, outcome.out) == (1, "")
     found, expected = (manifest(path)["vocabulary"][:12] for path in (stranger, tiny_checkpoint))
@@ -127,9 +128,10 @@ def test_a_student_with_another_vocabulary_is_refused(
     assert not taught[-1].exists()
 
 
-def test_a_student_takes_layers_of_its_teacher(
-        run: Run, taught: list[Any], corpus: Path, make_checkpoint: Callable[..., Path],
-        tiny_tokenizer: Path, manifest: Callable[..., Any]) -> None:
+def test_a_student_may_start_from_layers_of_its_teacher(run: Run, taught: list[Any], corpus: Path,
+                                                        make_checkpoint: Callable[..., Path],
+                                                        tiny_tokenizer: Path,
+                                                        manifest: Callable[..., Any]) -> None:
     teacher = make_checkpoint(tiny_tokenizer, "bert-4x64")
     arguments = ["distill", "--teacher", teacher, *QUICK, "--learning-rate", "1e-9", corpus,
                  "--take-layers", "even", "-o", taught[-1]]

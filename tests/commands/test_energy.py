@@ -1,4 +1,4 @@
-"""`bmtools energy`: from commands that ran to their sums and their statement."""
+"""`bmtools energy`: sums over commands, and their statement."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Run = Any
 
 @pytest.fixture
 def study(shell: Any, tmp_path: Path, write_lines: Any) -> Path:
-    """Make a small study: three passes over records, each of which changes something."""
+    """Make a small study: three passes over records that all change the records."""
     texts = ("Il paziente ha  l'asma.", "La polmonite guarisce.", "La polmonite guarisce.")
     notes = write_lines("notes.jsonl", *({"id": str(number), "text": text}
                                          for number, text in enumerate(texts)))
@@ -41,11 +41,11 @@ def test_steps_of_a_lineage_add_up_once(run: Run, study: Path) -> None:
     assert whole["declared"]["kg_co2eq"] == pytest.approx(
         whole["declared"]["kwh"] * records[0]["grid"]["g_per_kwh"] / 1000, rel=1e-4)
     assert "3 steps" in outcome.err
-    *others, total = run("energy", study).records  # the whole folder
+    *others, total = run("energy", study).records  # all of the folder
     assert total == whole and sorted(map(str, others)) == sorted(map(str, commands))
 
 
-def test_declared_afterwards_and_stated(run: Run, study: Path, tmp_path: Path) -> None:
+def test_values_declared_afterwards_are_stated(run: Run, study: Path, tmp_path: Path) -> None:
     outcome = run("energy", study / "sample.jsonl", "--watts", 1000, "--grid", 250, "--pue", 2,
                   "--statement")
     assert "carbon efficiency of 0.25 kgCO2eq/kWh (as declared)" in outcome.out
@@ -58,7 +58,7 @@ def test_declared_afterwards_and_stated(run: Run, study: Path, tmp_path: Path) -
     assert target.read_text().startswith("Experiments were conducted")
 
 
-def test_what_has_no_record_is_no_step(run: Run, write_lines: Any) -> None:
+def test_files_without_records_are_not_steps(run: Run, write_lines: Any) -> None:
     outcome = run("energy", write_lines("notes.jsonl", {"id": "1", "text": "Asma."}))
     assert (outcome.code, outcome.out) == (1, "")
     assert "found no record of how it was made" in outcome.err

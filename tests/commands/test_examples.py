@@ -1,4 +1,4 @@
-"""Every example of a command's help and of a topic runs where the files that it names are."""
+"""Examples in the help of commands and in topics run in a directory with the named files."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ SHELL = re.compile(r"^    ((?:BMTOOLS_\w+=\S+ )?bmtools (?:.*\\\n)*.*)$", re.MUL
 
 
 def runnable(topic: str) -> list[str]:
-    """Find the commands among a topic's indented lines; `<Tab>` is a key."""
+    """Find the commands among a topic's indented lines, except for `<Tab>`, which is a key."""
     return [line.replace("\n    ", "\n") for line in SHELL.findall(topic_text(topic))
             if "<Tab>" not in line]
 
@@ -74,7 +74,7 @@ def with_annotations(record: dict[str, Any]) -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Path],
           make_tagger: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a directory of the files that examples name."""
+    """Make a directory with the files that examples name."""
     from bmtools.data.tokenize import tokenize
     from bmtools.training.plan import kept_directory
     from bmtools.vocab.loading import load_tokenizer
@@ -209,7 +209,7 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
 
 @pytest.fixture
 def in_shell(files: Path, warm_bmtools: Path, tmp_path: Path) -> Callable[[str], Any]:
-    """Run a command line of bash among the files, without those that it writes."""
+    """Run a command line of bash in a copy of the files; delete its output afterwards."""
     for file in files.iterdir():
         (tmp_path / file.name).symlink_to(file.resolve())
 
@@ -227,7 +227,7 @@ def in_shell(files: Path, warm_bmtools: Path, tmp_path: Path) -> Callable[[str],
 
 
 def opened_log(folder: Path) -> Path:
-    """Name the log of the files that commands in a folder open."""
+    """Return the path of the log of files that commands in a folder open."""
     return folder.with_name(f"{folder.name}.opened")
 
 
@@ -244,13 +244,13 @@ def check_run(in_shell: Callable[[str], Any], folder: Path, line: str) -> None:
 
 def undeclared(command: click.Command, words: Sequence[str], folder: Path,
                opened: set[Path]) -> list[tuple[str | None, str]]:
-    """List values that name an opened file, or its directory, but whose type does not say so.
+    """List values that name an opened file, or its directory, but whose type is not a path.
 
     Args:
-        command: that ran.
+        command: the command that ran.
         words: its arguments.
-        folder: where it ran.
-        opened: the files that it opened, symbolic links followed.
+        folder: the folder in which it ran.
+        opened: the files that it opened, after following symbolic links.
     """
     context, rest = click.Context(command), list(words)
     while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
@@ -276,7 +276,7 @@ def undeclared(command: click.Command, words: Sequence[str], folder: Path,
     (name, line) for name, lines in EXAMPLES.items() for line in lines])
 def test_examples_run(in_shell: Callable[[str], Any], tmp_path: Path, name: str,
                       line: str) -> None:
-    """And every parameter whose value they open as a file is declared as one."""
+    """Every parameter whose value the command opens as a file must be declared as a path."""
     assert line.startswith(f"bmtools {name}".rstrip()) or f"| bmtools {name} " in line
     check_run(in_shell, tmp_path, line)
 

@@ -1,4 +1,4 @@
-"""`bmtools export`: files of the field, which `import` reads again without a loss."""
+"""`bmtools export`: annotation files that `import` reads again without loss."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_folder(run, write_lines, tmp_path: Path) -> None:
         "Il duro", "c", "cuore", "duro"]
 
 
-# Files whose sentences, tokens and tags must come back.
+# Files whose sentences, tokens and tags must be equal after export and import.
 TAGGED = ("en/ner/NCBI-disease/test.tsv", "en/ner/NCBI-disease/iobes-test.tsv",
           "en/ner/BC5CDR/test.tsv", "en/ner/linnaeus/devel.tsv", "en/ner/s800/test.tsv",
           "en/pico/EBM-NLP/test.txt", "it/ner/E3C/test.txt")
@@ -92,7 +92,8 @@ TAGGED = ("en/ner/NCBI-disease/test.tsv", "en/ner/NCBI-disease/iobes-test.tsv",
 @pytest.mark.data
 @pytest.mark.parametrize("scheme", ["iob2", "iobes"])
 @pytest.mark.parametrize("name", TAGGED)
-def test_real_tags_come_back(run, data: Path, tmp_path: Path, name: str, scheme: str) -> None:
+def test_real_tags_survive_a_round_trip(run, data: Path, tmp_path: Path, name: str,
+                                        scheme: str) -> None:
     first = run("import", "conll", data / name)
     (tmp_path / "in.jsonl").write_text(first.out)
     written = tmp_path / Path(name).name
@@ -103,7 +104,7 @@ def test_real_tags_come_back(run, data: Path, tmp_path: Path, name: str, scheme:
 
 
 @pytest.mark.data
-def test_real_documents_come_back(run, data: Path, tmp_path: Path) -> None:
+def test_real_documents_survive_a_round_trip(run, data: Path, tmp_path: Path) -> None:
     first = run("import", "conll", "--documents", data / "en/pico/EBM-NLP/test.txt")
     (tmp_path / "in.jsonl").write_text(first.out)
     run("export", "conll", tmp_path / "in.jsonl", "-o", tmp_path / "test.txt")
@@ -114,7 +115,7 @@ def test_real_documents_come_back(run, data: Path, tmp_path: Path) -> None:
 @pytest.mark.data
 @pytest.mark.parametrize("name", ["it/qa/SQuAD_it-test.json.gz", "en/qa/bioasq/squad-answers.json",
                                   "en/qa/bioasq/BioASQ-test-factoid-4b-1.json"])
-def test_real_questions_come_back(run, data: Path, tmp_path: Path, name: str) -> None:
+def test_real_questions_survive_a_round_trip(run, data: Path, tmp_path: Path, name: str) -> None:
     more = ("--duplicates", "rename")
     first = run("import", "squad", data / name, *more)
     assert first.code == 0, first.err

@@ -1,4 +1,4 @@
-"""`bmtools export model`, and commands that run what it wrote."""
+"""`bmtools export model`, and commands that run the exported model."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def exported(tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.mark.slow
-def test_scores_are_those_of_the_checkpoint(run: Callable[..., Any], corpus: Path, exported: Path,
-                                            tiny_checkpoint: Path) -> None:
+def test_scores_equal_scores_of_the_checkpoint(run: Callable[..., Any], corpus: Path,
+                                               exported: Path, tiny_checkpoint: Path) -> None:
     done = run("score-pppl", corpus, "--model", tiny_checkpoint, "--model", exported,
                "--resamples", "0")
     assert done.code == 0, done.err
@@ -45,7 +45,7 @@ RELATED = [{"id": str(number), "text": "Il cuore pompa il sangue.",
 @pytest.mark.slow
 def test_a_tagger_of_tokens(run: Callable[..., Any], write_lines: Callable[..., Path],
                             tiny_checkpoint: Path, tmp_path: Path) -> None:
-    """Its predictions have the offsets of tokens also as an exported model."""
+    """Predictions of the exported model also have the offsets of tokens."""
     text = "Il cuore pompasangue."
     encoding = load_tokenizer(tiny_checkpoint).backend_tokenizer.encode(
         text, add_special_tokens=False)
@@ -66,7 +66,7 @@ def test_a_tagger_of_tokens(run: Callable[..., Any], write_lines: Callable[..., 
 
 def require_equal_predictions(run: Callable[..., Any], path: Path, folder: Path, key: str,
                               error: float) -> None:
-    """Compare what a checkpoint, `tuned`, and its export, `out`, predict."""
+    """Compare the predictions of a checkpoint, `tuned`, and of its export, `out`."""
     exact, found = (run("predict", path, "--model", folder / name).records
                     for name in ("tuned", "out"))
     for one, other in zip(exact, found, strict=True):
@@ -108,9 +108,9 @@ def test_hidden_layers_of_questions(run: Callable[..., Any], write_lines: Callab
 
 @pytest.mark.parametrize(("task", "settings"), [
     ("ner", {"crf": True}), ("relations", {"head": "bilstm"})])
-def test_a_crf_or_an_lstm_is_refused(run: Callable[..., Any], write_lines: Callable[..., Path],
-                                     tiny_checkpoint: Path, tmp_path: Path, task: str,
-                                     settings: dict[str, Any]) -> None:
+def test_a_crf_or_an_lstm_is_rejected(run: Callable[..., Any], write_lines: Callable[..., Path],
+                                      tiny_checkpoint: Path, tmp_path: Path, task: str,
+                                      settings: dict[str, Any]) -> None:
     path = write_lines("records.jsonl", *RELATED)
     finetune(task, tiny_checkpoint, path, path, tmp_path / "tuned", seeds=1, epochs=1, **settings)
     done = run("export", "model", tmp_path / "tuned", "-o", tmp_path / "out")

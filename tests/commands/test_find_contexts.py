@@ -1,4 +1,4 @@
-"""`bmtools find-contexts` as people call it."""
+"""`bmtools find-contexts` on the command line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def go(run: Run, words: Path) -> Run:
     return call
 
 
-def test_stdout_holds_sentences_with_their_words(go: Run, corpus: Path) -> None:
+def test_stdout_has_sentences_with_their_words(go: Run, corpus: Path) -> None:
     outcome = go(corpus)
     assert outcome.code == 0, outcome.err
     assert outcome.records[:2] == [
@@ -46,7 +46,7 @@ def test_stdout_holds_sentences_with_their_words(go: Run, corpus: Path) -> None:
                                   "4 sentences sampled in ")
 
 
-def test_the_report_tells_of_each_word(go: Run, corpus: Path, tmp_path: Path) -> None:
+def test_the_report_has_a_line_for_each_word(go: Run, corpus: Path, tmp_path: Path) -> None:
     outcome = go(corpus, "--max-sentences", 3, "--report", tmp_path / "report.jsonl",
                  "-o", tmp_path / "found.jsonl")
     assert (outcome.code, outcome.out) == (0, "")
@@ -77,7 +77,8 @@ def test_words_of_a_new_tokenizer(run: Run, corpus: Path, tiny_tokenizer: Path,
             assert line["text"][target["start"]:target["end"]] == target["word"]
 
 
-def test_two_processes_say_the_same(shell: Run, corpus: Path, words: Path, tmp_path: Path) -> None:
+def test_two_processes_write_the_same(shell: Run, corpus: Path, words: Path,
+                                      tmp_path: Path) -> None:
     big = tmp_path / "big.jsonl"
     big.write_text(corpus.read_text() * 2_000)
     outcomes = [shell("find-contexts", big, "--words", words, "--workers", processes)
@@ -90,7 +91,7 @@ def test_two_processes_say_the_same(shell: Run, corpus: Path, words: Path, tmp_p
 @pytest.mark.slow
 @pytest.mark.data
 def test_real_abstracts_match_a_regular_expression(run: Run, data: Path, tmp_path: Path) -> None:
-    """All places of 300 words in 200 abstracts, with the case and accents of BERT's own rule."""
+    """All occurrences of 300 words in 200 abstracts, with the case and accents of BERT's rule."""
     with gzip.open(data / "en/corpus/pubmed-drug-reviews.jsonl.gz", "rt") as stream:
         lines = list(itertools.islice(stream, 200))
     source, words = tmp_path / "text.jsonl", tmp_path / "words.txt"

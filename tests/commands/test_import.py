@@ -1,4 +1,4 @@
-"""The battery that every command faces, for every format of `import`."""
+"""Tests that every format of `import` must pass."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bmtools.records import Record, check
 
 @dataclass(frozen=True)
 class Sample:
-    """A small source of one format, and the same with a bad record."""
+    """A small source of one format, and the same source with a bad record."""
 
     good: str
     bad: str
@@ -73,7 +73,7 @@ def source(tmp_path: Path):
 
 @pytest.fixture
 def options(tmp_path: Path):
-    """What a format cannot do without."""
+    """Required options of a format."""
     mentions = tmp_path / "ann.txt"
     mentions.write_text("a\t0\t3\tOne\tX\nb\t0\t3\tNine\tX\n")
     return {"standoff": ("--annotations", mentions)}
@@ -160,7 +160,7 @@ def test_sentences(run, source, options, form: str) -> None:
         f"{SAMPLES[form].ids[0]}-s1", f"{SAMPLES[form].ids[0]}-s2", f"{SAMPLES[form].ids[1]}-s1"]
 
 
-def test_sentences_by_own_abbreviations(run, source, tmp_path: Path) -> None:
+def test_sentences_with_user_abbreviations(run, source, tmp_path: Path) -> None:
     own = tmp_path / "own.txt"
     own.write_text("amb. ...\n")
     text = source("Visto in amb. Cardiologia. Sta bene.\n")
@@ -206,7 +206,7 @@ def test_updates_and_account(run, source, tmp_path: Path) -> None:
 
 
 @pytest.mark.data
-def test_a_truncated_download_is_one_line(run, data: Path, tmp_path: Path) -> None:
+def test_a_truncated_download_is_a_one_line_error(run, data: Path, tmp_path: Path) -> None:
     packed = (data / "en/pubmed-xml/medline16n0902.xml.gz").read_bytes()
     path, out = tmp_path / "cut.xml.gz", tmp_path / "out.jsonl"
     path.write_bytes(packed[:300_000])
@@ -268,7 +268,7 @@ def test_the_next_commands_run_on_a_small_file(run, tmp_path: Path, monkeypatch)
     assert "next:" not in run("import", "conll", "two.conll", "--lang", "it", "-o", "s.jsonl").err
 
 
-def test_a_split_is_advised_where_it_works(run, tmp_path: Path, monkeypatch) -> None:
+def test_a_split_is_suggested_only_if_it_works(run, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     sentences = "Febbre {0}\tB-DIS\n\nTosse {0}\tO\n\n"
     for documents in (2, 7, 8, 9):
@@ -290,7 +290,7 @@ def test_account_of_text(run, shell, source) -> None:
     assert run("import", "conll", source("One B\n"), "--account").code == 2
 
 
-def test_account_shows_a_line_that_is_lost(run, source, monkeypatch) -> None:
+def test_account_shows_a_lost_line(run, source, monkeypatch) -> None:
     from bmtools.corpus.formats.texts import plain_text
 
     blocks = plain_text._blocks
@@ -319,7 +319,7 @@ def test_files_of_a_folder_are_shared_among_workers(run, tmp_path: Path, jobs: i
     assert f"{tmp_path}/empty: found no records" in nothing.err
 
 
-def test_a_set_that_loses_most_of_its_annotations_is_refused(run, source, tmp_path: Path) -> None:
+def test_a_set_that_loses_most_annotations_is_rejected(run, source, tmp_path: Path) -> None:
     out, rejects = tmp_path / "out.jsonl", tmp_path / "rejects.jsonl"
     mentions = source("a\t0\t3\tOne\tX\ty\na\t0\t3\tNine\tX\na\t0\t3\tOne\tX\n", "ann")
     outcome = run("import", "standoff", source("a|One.\n"), "--annotations", mentions, "-o", out,

@@ -1,4 +1,4 @@
-"""`bmtools import` of texts by several workers, in shards, and interrupted: always the same."""
+"""`bmtools import` of texts by several workers, in parts, and interrupted: equal output."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Killed(BaseException):
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[Path]:
-    """Four files with a citation twice, one of them without any, and one citation without PMID."""
+    """Four files: one citation occurs twice, one file has no citation, one citation has no PMID."""
     found = []
     for name, ids in zip("abcd", (range(1, 12), range(20, 29), (), (30, 3, "", 31, 20)),
                          strict=True):
@@ -76,9 +76,9 @@ def test_two_processes_write_what_one_writes(
 
 @pytest.mark.filterwarnings("ignore:what is done")
 @pytest.mark.parametrize("options", [(), ("--duplicates", "rename", "--sentences")], ids=" ".join)
-def test_a_killed_import_goes_on_at_the_file(
-        options: tuple[str, ...], imported: Callable[..., Any], tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_import_continues_at_the_file(options: tuple[str, ...],
+                                               imported: Callable[..., Any], tmp_path: Path,
+                                               monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importing, "_CHUNK_BYTES", 300)
     whole = imported(*options)
     monkeypatch.setattr(passes, "COMMIT_SECONDS", -1.0)
@@ -107,9 +107,9 @@ def test_a_killed_import_goes_on_at_the_file(
         "out.jsonl.bmtools.json"]
 
 
-def test_a_broken_file_ends_the_import_when_it_is_its_turn(
-        imported: Callable[..., Any], files: list[Path], run: Callable[..., Any],
-        tmp_path: Path) -> None:
+def test_earlier_files_are_imported_before_a_broken_file(imported: Callable[..., Any],
+                                                         files: list[Path], run: Callable[..., Any],
+                                                         tmp_path: Path) -> None:
     files[1].write_text("<PubmedArticleSet>")
     files[3].write_text("no XML")
     outcome = run("import", "pubmed", *files, "-o", tmp_path / "new.jsonl", "--workers", "2")

@@ -41,8 +41,8 @@ def arguments(base: Path, tiny_tokenizer: Path, tmp_path: Path) -> list[Any]:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_stdout_is_one_line_that_adds_up(run: Run, arguments: list[Any], corpus: Path,
-                                         method: str) -> None:
+def test_stdout_is_one_line_with_consistent_counts(run: Run, arguments: list[Any], corpus: Path,
+                                                   method: str) -> None:
     outcome = run(*arguments, corpus, "--method", method, "--set", "focus_min_count=1")
     assert outcome.code == 0, outcome.err
     (line,) = outcome.records
@@ -83,7 +83,7 @@ def test_transformers_loads_it(run: Run, arguments: list[Any], corpus: Path, bas
     assert words.model_max_length == 32
     logits = model(**words("Il diabete riduce", return_tensors="pt")).logits
     assert logits.shape[-1] == len(words) == model.config.vocab_size
-    # Weights that do not depend on the vocabulary are the base's, bit for bit.
+    # Weights that do not depend on the vocabulary equal the base's weights, bit for bit.
     for ours, theirs in zip(model.bert.encoder.parameters(), before.bert.encoder.parameters(),
                             strict=True):
         assert torch.equal(ours, theirs)
@@ -115,8 +115,8 @@ def test_a_larger_model_reads_no_records(run: Run, arguments: list[Any], base: P
            "width, and neither reduced\n")
 
 
-def test_a_tokenizer_of_another_family_is_one_line(run: Run, arguments: list[Any], corpus: Path,
-                                                   tmp_path: Path) -> None:
+def test_a_tokenizer_of_another_family_is_a_one_line_error(run: Run, arguments: list[Any],
+                                                           corpus: Path, tmp_path: Path) -> None:
     special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
     words = Tokenizer(models.BPE(vocab={token: n for n, token in enumerate([*special, "a", "b"])},
                                  merges=[]))

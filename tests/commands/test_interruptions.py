@@ -1,4 +1,4 @@
-"""What is left of every command that a signal ends, or whose report has lost its reader."""
+"""Files left by commands that a signal ends, or whose report has lost its reader."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def test_a_report_without_reader_does_not_stop_the_work(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-@pytest.mark.parametrize("name", [name for name in ALL if name != "pretrain"])  # which saves one
-def test_a_signal_leaves_nothing_unfinished(
+@pytest.mark.parametrize("name", [name for name in ALL if name != "pretrain"])  # it saves a state
+def test_a_signal_leaves_no_unfinished_files(
         name: str, number: signal.Signals, kit_paths: dict[str, Path],  # noqa: F811
         tmp_path: Path, run: Run, piped: Run, corpus_records: list[dict[str, Any]],
         monkeypatch: pytest.MonkeyPatch) -> None:
-    """The signal comes while the output is written."""
+    """The signal arrives while the output is written."""
     kit = make_kit(name, tmp_path, kit_paths, run, piped, corpus_records)
     before = signal.getsignal(number)
     sent: list[bool] = []

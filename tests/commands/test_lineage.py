@@ -1,4 +1,4 @@
-"""`bmtools lineage`."""
+"""`bmtools lineage` on the command line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Run = Callable[..., Any]
 @pytest.fixture
 def scores(run: Run, write_lines: Run, tiny_checkpoint: Path, tmp_path: Path,
            monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make scores of a model on a corpus that was made of notes."""
+    """Make scores of a model on a corpus made from notes."""
     monkeypatch.chdir(tmp_path)
     Path("notes.txt").write_text("Il paziente ha la febbre.\nNon ha dolore.\n")
     shutil.copytree(tiny_checkpoint, "model")
@@ -31,7 +31,7 @@ def scores(run: Run, write_lines: Run, tiny_checkpoint: Path, tmp_path: Path,
     return Path("pppl.jsonl")
 
 
-def test_a_tree_names_each_content_once(run: Run, scores: Path) -> None:
+def test_a_tree_shows_each_content_once(run: Run, scores: Path) -> None:
     outcome = run("lineage", scores)
     assert outcome.code == 0
     hashes = {node.name: node.id[:8] for node in trace([scores]).nodes}
@@ -59,7 +59,7 @@ def test_json_has_all_records(run: Run, scores: Path) -> None:
     assert json.loads(Path("l.json").read_text()) == found
 
 
-def test_what_is_not_found_is_named_with_its_hash(run: Run, scores: Path, tmp_path: Path) -> None:
+def test_missing_inputs_are_named_with_their_hashes(run: Run, scores: Path, tmp_path: Path) -> None:
     (id,) = [node.id for node in trace([scores]).nodes if node.name == "notes.txt"]
     (tmp_path / "elsewhere").mkdir()
     Path("notes.txt").rename(tmp_path / "elsewhere" / "notes.txt")

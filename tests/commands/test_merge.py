@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @pytest.fixture(scope="session")
 def taggers(tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Three seeds of one task."""
+    """Three models fine-tuned on one task with different seeds."""
     folder = tmp_path_factory.mktemp("seeds")
     text = "Il cuore pompa il sangue."
     records = [Record(id="a", text=text, entities=[{"start": 3, "end": 8, "type": "X"}])]
@@ -31,8 +31,8 @@ def taggers(tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     return [folder / str(seed) for seed in range(3)]
 
 
-def test_weights_are_means_and_the_rest_stays(run: Any, taggers: list[Path],
-                                              tmp_path: Path) -> None:
+def test_weights_are_means_and_other_files_are_unchanged(run: Any, taggers: list[Path],
+                                                         tmp_path: Path) -> None:
     done = run("merge", *taggers, "-o", tmp_path / "merged")
     assert done.code == 0, done.err
     line = json.loads(done.out)
@@ -50,7 +50,7 @@ def test_weights_are_means_and_the_rest_stays(run: Any, taggers: list[Path],
 
 
 def edited(model: Path, folder: Path, name: str, change: Callable[[Any], None]) -> Path:
-    """Copy a model and change its JSON file of a name, or its weights."""
+    """Copy a model and change one of its JSON files, or its weights."""
     folder.mkdir()
     for file in model.iterdir():
         (folder / file.name).write_bytes(file.read_bytes())
@@ -65,8 +65,8 @@ def edited(model: Path, folder: Path, name: str, change: Callable[[Any], None]) 
     return folder
 
 
-def test_what_does_not_fit_is_refused_by_name(run: Any, taggers: list[Path],
-                                              tmp_path: Path) -> None:
+def test_models_that_differ_are_rejected_by_name(run: Any, taggers: list[Path],
+                                                 tmp_path: Path) -> None:
     cases: dict[str, tuple[str, Callable[[Any], None], str]] = {
         "labels": ("config.json", lambda c: c["id2label"].update({"0": "B-Y"}),
                    "found id2label"),
@@ -95,7 +95,7 @@ def test_what_does_not_fit_is_refused_by_name(run: Any, taggers: list[Path],
     assert f"found 1 checkpoint, {taggers[0]}, expected 2 or more to average." in alone.err
 
 
-def test_every_setting_of_a_task_is_compared_or_only_of_training() -> None:
+def test_every_task_setting_is_compared_or_used_only_in_training() -> None:
     only_training = {"loss", "class_weights", "oversampling", "metric_for_best_model",
                      "head_dropout"}
     known = {field.name for _, config, *_ in TASKS.values() for field in fields(config)}

@@ -1,4 +1,4 @@
-"""Mistakes that files and settings show: told before torch is imported."""
+"""Mistakes in files and settings are reported before torch is imported."""
 
 from __future__ import annotations
 
@@ -97,10 +97,10 @@ def tagger(make_tagger: Callable[[Path], Path], tiny_checkpoint: Path) -> Path:
 
 @pytest.mark.parametrize(("arguments", "code", "message"), MISTAKES)
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the CPU's messages are meant")
-def test_mistakes_are_told_before_torch_is_imported(
-        arguments: tuple[str, ...], code: int, message: str, tmp_path: Path,
-        tiny_checkpoint: Path, tiny_tokenizer: Path, tagger: Path,
-        corpus_records: list[dict[str, Any]]) -> None:
+def test_mistakes_are_reported_before_torch_is_imported(
+        arguments: tuple[str, ...], code: int, message: str, tmp_path: Path, tiny_checkpoint: Path,
+        tiny_tokenizer: Path, tagger: Path, corpus_records: list[dict[str, Any]],
+) -> None:
     (tmp_path / "corpus.jsonl").write_text("".join(
         json.dumps(record) + "\n" for record in corpus_records))
     (tmp_path / "full").mkdir()

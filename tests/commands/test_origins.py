@@ -1,4 +1,4 @@
-"""Wrong values from the environment and from TOML files, by their names there."""
+"""Wrong values from the environment and from TOML files are reported by their names there."""
 
 from __future__ import annotations
 
@@ -50,14 +50,15 @@ def test_keys_are_named_with_their_line(run: Run, corpus: Path, tiny_checkpoint:
                            f"{'' if fault[-1] == '?' else '.'} {HELP}")
 
 
-def test_the_command_line_wins_and_is_named_as_itself(run: Run, corpus: Path, tiny_checkpoint: Path,
-                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_line_overrides_and_is_named_by_its_flag(
+        run: Run, corpus: Path, tiny_checkpoint: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("BMTOOLS_PRETRAIN_STEPS", "x")
     outcome = run("pretrain", corpus, "-o", "out", "--model", tiny_checkpoint, "--steps", "-1")
     assert outcome.err == f"bmtools: --steps: found -1, expected 0 or more. {HELP}"
 
 
-def test_one_wrong_key_among_all_is_named_alone(run: Run, corpus: Path, tmp_path: Path) -> None:
+def test_one_wrong_key_among_all_keys_is_named(run: Run, corpus: Path, tmp_path: Path) -> None:
     command = bmtools.get_command(click.Context(bmtools), "pretrain")
     assert isinstance(command, Command)
     keys = [max(option.opts, key=len).lstrip("-") for option in command.params
@@ -82,7 +83,7 @@ def test_tables_of_a_command_and_of_its_group_are_read(run: Run, tmp_path: Path,
     assert (outcome.code, outcome.records[0]["lang"]) == (0, "it")
 
 
-def test_the_nearest_table_wins(run: Run, tmp_path: Path) -> None:
+def test_the_most_specific_table_overrides_others(run: Run, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("Il cuore.\n")
     (tmp_path / "all.toml").write_text(
         '[import.text]\nlang = "it"\n[text]\nlang = "fr"\n[import]\nlang = "de"\n')
@@ -110,8 +111,8 @@ def test_a_gate_is_read_from_either_spelling_of_its_table(
     ("[text]\nwhole-files = true\nwhole_files = true\n", 3,
      "found the key 'whole_files' twice, expected it once."),
 ])
-def test_misspelt_tables_and_keys_are_refused(run: Run, tmp_path: Path, text: str, line: int,
-                                              fault: str) -> None:
+def test_misspelt_tables_and_keys_are_rejected(run: Run, tmp_path: Path, text: str, line: int,
+                                               fault: str) -> None:
     config = tmp_path / "all.toml"
     config.write_text(text)
     outcome = run("import", "text", tmp_path / "notes.txt", "--config", config)
@@ -127,8 +128,8 @@ def test_misspelt_tables_and_keys_are_refused(run: Run, tmp_path: Path, text: st
                                  "BMTOOLS_IMPORT_TEXT_LANG."),
     ("BMTOOLS_IMPORT_LANG", "found no command of this name, expected BMTOOLS_IMPORT_TEXT_OPTION."),
 ])
-def test_misspelt_variables_are_refused(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                        name: str, fault: str) -> None:
+def test_misspelt_variables_are_rejected(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                         name: str, fault: str) -> None:
     (tmp_path / "notes.txt").write_text("Il cuore.\n")
     for other in ("BMTOOLS_COUNTRY", "BMTOOLS_HOME", "BMTOOLS_CLEAN_WRONG",
                   "BMTOOLS_IMPORT_TABLE_WRONG"):
@@ -154,9 +155,9 @@ def test_misspelt_variables_are_refused(run: Run, tmp_path: Path, monkeypatch: p
     ("overwrite", "2", "found 2, expected true or false"),
     ("corpus", "[1]", "found a list, expected a list of texts"),
 ])
-def test_values_of_another_type_are_refused(run: Run, corpus: Path, tiny_checkpoint: Path,
-                                            tmp_path: Path, key: str, value: str,
-                                            fault: str) -> None:
+def test_values_of_another_type_are_rejected(run: Run, corpus: Path, tiny_checkpoint: Path,
+                                             tmp_path: Path, key: str, value: str,
+                                             fault: str) -> None:
     config = tmp_path / "run.toml"
     config.write_text(f"[pretrain]\n{key} = {value}\n")
     output = () if key == "output" else ("-o", "out")
@@ -176,7 +177,7 @@ def test_flags_and_whole_numbers_are_read(run: Run, tmp_path: Path, text: str,
     assert len(outcome.records) == records
 
 
-def test_numbers_are_texts_of_lists(run: Run, corpus: Path, tmp_path: Path) -> None:
+def test_numbers_are_accepted_in_lists_of_text(run: Run, corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "all.toml").write_text("records = 3")
     assert len(run("sample", corpus, "--config", tmp_path / "all.toml").records) == 3
     (tmp_path / "all.toml").write_text("lang = 5")

@@ -1,6 +1,6 @@
-"""What commands do with their outputs: kinds of files, permissions, full and read-only disks.
+"""Outputs of commands: kinds of files, permissions, and full or read-only disks.
 
-The commands and their smallest arguments are those of the battery.
+The commands and their smallest arguments come from `test_battery.py`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Output:
     Args:
         kit: the command.
         flag: the option that names the output.
-        name: a file name that suits it.
+        name: a suitable file name.
     """
 
     kit: Kit
@@ -52,7 +52,7 @@ class Output:
     name: str
 
     def run(self, path: object, *more: object) -> Any:
-        """Run the command on an input with a bad line; the output goes to a path."""
+        """Run the command on an input with a bad line, and write the output to a path."""
         first, *rest = (json.dumps(record).encode() for record in self.kit.case.records)
         source = self.kit.write(first, self.kit.case.bad, *rest)
         rejects = () if self.flag == "--rejects" else ("--rejects", os.devnull)
@@ -97,7 +97,7 @@ def names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
 
 
-def test_a_link_stays_and_its_target_keeps_owner_and_mode(output: Output) -> None:
+def test_a_link_is_kept_and_its_target_keeps_owner_and_mode(output: Output) -> None:
     path, link = output.kit.folder / "patients", output.kit.folder / output.name
     link.symlink_to(path)
     outcome = output.run(link)
@@ -124,7 +124,7 @@ def test_a_link_stays_and_its_target_keeps_owner_and_mode(output: Output) -> Non
 
 
 @pytest.mark.parametrize("name", ["pretrain"])
-def test_a_disk_that_is_full_at_the_last_save_costs_no_more_than_that(
+def test_a_full_disk_loses_only_the_last_save(
         name: str, kit_paths: dict[str, Path], tmp_path: Path, run: Run,  # noqa: F811
         piped: Run, corpus_records: list[dict[str, Any]], disk: Path,
         monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,9 +180,10 @@ def test_an_existing_directory_is_filled(kit: Kit, kind: str, disk: Path,
 
 
 @pytest.mark.parametrize("state", ["missing", "empty", "full"])
-def test_a_second_run_in_one_directory_is_refused_at_once(
-        kit: Kit, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first one holds it to its last step; the second one may even want to resume."""
+def test_a_second_run_in_one_directory_is_rejected_immediately(
+        kit: Kit, state: str, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first run locks the directory until its last step, even if the second run resumes."""
     target, write, asked = kit.folder / "out", Manifest.write, []
 
     def write_last(manifest: Manifest, directory: Path) -> Any:
@@ -209,7 +210,7 @@ def test_a_second_run_in_one_directory_is_refused_at_once(
     assert asked
 
 
-def test_existing_output_is_refused_before_anything_heavy(
+def test_existing_output_is_rejected_before_heavy_imports(
         kit_paths: dict[str, Path], tmp_path: Path,  # noqa: F811
         corpus_records: list[dict[str, Any]]) -> None:
     calls = []
@@ -234,7 +235,7 @@ def test_existing_output_is_refused_before_anything_heavy(
     assert len(done.stderr.splitlines()) == len(calls) > 10
 
 
-def test_every_command_that_writes_may_overwrite() -> None:
+def test_every_command_that_writes_has_overwrite() -> None:
     for _, command, _ in every_command():
         flags = {flag for param in command.params for flag in param.opts}
         writes = any(isinstance(param.type, OutputFile) for param in command.params)

@@ -1,4 +1,4 @@
-"""The pages of docs/: their command lines and their Python run, at toy size."""
+"""The pages in docs/: their command lines and Python code run, at toy size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from document_blocks import DOCUMENTS, ROOT, Block, blocks
 PAGES = [path for path in DOCUMENTS
          if path.name in ("tutorial.md", "scoring.md", "vocabularies.md", "formats.md")
          or path.parent.name in ("how-to", "explanations")]
-# What is long in a real run is short here.
+# Replacements that shorten long runs.
 SMALLER = ((r"--steps [\d_]+", "--steps 2"), (r"--epochs [\d.]+", "--epochs 1"),
            (r"--seeds \d+", "--seeds 1"), (r"--batch-size \d+", "--batch-size 2"),
            (r"--recipe biolm-base ", "--recipe biolm-base --architecture roberta-base "),
@@ -36,7 +36,7 @@ def toy(code: str) -> str:
 
 @pytest.fixture
 def sandbox(files: Path, tmp_path: Path) -> Path:  # noqa: F811
-    """Make a directory with the examples of the repository and the files that pages name."""
+    """Make a directory with the repository's examples and the files that pages name."""
     shutil.copytree(ROOT / "examples/quickstart", tmp_path / "examples/quickstart",
                     ignore=shutil.ignore_patterns("out"))
     for file in files.iterdir():
@@ -45,9 +45,9 @@ def sandbox(files: Path, tmp_path: Path) -> Path:  # noqa: F811
 
 
 def script(page: list[Block]) -> str:
-    """Return a shell script of the blocks of a page that can run here.
+    """Return a shell script with the blocks of a page that can run here.
 
-    What a page makes is not there before it, unless the page has named it.
+    Files that a page creates do not exist before, unless the page has named them earlier.
     """
     code = "\n".join(block.code for block in page)
     made = {found[1] for found in re.finditer(r"(?:-o|>|--ladder) ([a-z][\w.-]*)", code, re.I)

@@ -25,7 +25,7 @@ RECORDS = [{"id": str(number), "text": text, "note": {"kept": [number]}}
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`language`, a random masked language model, and `tagger`, a random classifier over it."""
+    """`language`, a random masked language model, and `tagger`, a random classifier based on it."""
     directory = tmp_path_factory.mktemp("models")
     tokenizer = train_tokenizer(TEXTS * 3, VocabularyConfig(size=100, allow_fewer=True))
     torch.manual_seed(0)
@@ -58,8 +58,8 @@ def test_records_keep_order_and_keys(run: Callable[..., Any], models: Path,
         assert 0 <= entity["score"] <= 1
 
 
-def test_half_precision_moves_scores_by_its_rounding_alone(
-        run: Callable[..., Any], models: Path, write_lines: Callable[..., Path]) -> None:
+def test_half_precision_changes_scores_only_by_rounding(run: Callable[..., Any], models: Path,
+                                                        write_lines: Callable[..., Path]) -> None:
     path = write_lines("in.jsonl", *RECORDS)
     exact, half = (run("predict", "--model", models / "tagger", path, "--precision", precision)
                    for precision in ("float32", "bf16"))
@@ -89,8 +89,8 @@ def test_annotations_are_kept(run: Callable[..., Any], models: Path, into: str,
     assert "replaced" not in outcome.err
 
 
-def test_titles_that_a_tagger_does_not_read_are_counted(run: Callable[..., Any], models: Path,
-                                                        write_lines: Callable[..., Path]) -> None:
+def test_titles_that_a_tagger_ignores_are_counted(run: Callable[..., Any], models: Path,
+                                                  write_lines: Callable[..., Path]) -> None:
     path = write_lines("in.jsonl", *({**record, **({"title": "asma"} if number < 3 else {})}
                                      for number, record in enumerate(RECORDS)))
     outcome = run("predict", "--model", models / "tagger", path)
@@ -98,8 +98,9 @@ def test_titles_that_a_tagger_does_not_read_are_counted(run: Callable[..., Any],
     assert "found 3 titles of records, which this task does not read" in outcome.err
 
 
-def test_a_value_that_is_no_prediction_is_never_replaced(
-        run: Callable[..., Any], models: Path, write_lines: Callable[..., Path]) -> None:
+def test_a_value_that_is_not_a_prediction_is_never_replaced(
+        run: Callable[..., Any], models: Path, write_lines: Callable[..., Path],
+) -> None:
     path = write_lines("in.jsonl", {"id": "1", "text": TEXTS[0], "predicted": "by hand"})
     outcome = run("predict", "--model", models / "tagger", path)
     assert outcome.code == 1
@@ -108,8 +109,9 @@ def test_a_value_that_is_no_prediction_is_never_replaced(
 
 
 @pytest.mark.parametrize("key", ["text", "id", "label", ""])
-def test_keys_of_records_are_safe(run: Callable[..., Any], models: Path, key: str,
-                                  write_lines: Callable[..., Path]) -> None:
+def test_required_keys_of_records_are_never_overwritten(run: Callable[..., Any], models: Path,
+                                                        key: str,
+                                                        write_lines: Callable[..., Path]) -> None:
     outcome = run("predict", "--model", models / "tagger", "--into", key,
                   write_lines("in.jsonl", ANNOTATED))
     assert (outcome.code, outcome.out) == (2, "")
@@ -117,8 +119,8 @@ def test_keys_of_records_are_safe(run: Callable[..., Any], models: Path, key: st
         "key that records do not have, such as 'predicted'" in outcome.err
 
 
-def test_a_model_for_another_task_is_refused(run: Callable[..., Any], models: Path,
-                                             write_lines: Callable[..., Path]) -> None:
+def test_a_model_for_another_task_is_rejected(run: Callable[..., Any], models: Path,
+                                              write_lines: Callable[..., Path]) -> None:
     outcome = run("predict", "--model", models / "tagger", "--task", "classification",
                   write_lines("in.jsonl", *RECORDS))
     assert outcome.code == 1
@@ -126,9 +128,9 @@ def test_a_model_for_another_task_is_refused(run: Callable[..., Any], models: Pa
                            "classification; leave --task out or name ner\n")
 
 
-def test_a_model_from_elsewhere_needs_its_task(run: Callable[..., Any], models: Path,
-                                               write_lines: Callable[..., Path],
-                                               tmp_path: Path) -> None:
+def test_a_model_of_another_program_needs_its_task(run: Callable[..., Any], models: Path,
+                                                   write_lines: Callable[..., Path],
+                                                   tmp_path: Path) -> None:
     path = write_lines("in.jsonl", *RECORDS)
     shutil.copytree(models / "tagger", tmp_path / "elsewhere",
                     ignore=shutil.ignore_patterns("bmtools.json"))

@@ -1,4 +1,4 @@
-"""`bmtools pretrain` as people call it."""
+"""`bmtools pretrain` on the command line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @pytest.fixture
 def fresh(tiny_tokenizer: Path, tmp_path: Path) -> list[Any]:
-    """Arguments that start afresh."""
+    """Arguments that start with new weights."""
     return ["pretrain", "--architecture", "bert-1x64", "--tokenizer", tiny_tokenizer, *QUICK,
             "--precision", "no", "-o", tmp_path / "out"]
 
@@ -36,8 +36,9 @@ def continued(tiny_checkpoint: Path, tmp_path: Path) -> list[Any]:
     return ["pretrain", "--model", tiny_checkpoint, *QUICK, "-o", tmp_path / "out"]
 
 
-def test_a_run_that_ends_in_its_warmup_is_told(run: Run, fresh: list[Any], corpus: Path) -> None:
-    """Recipes have thousands of steps of warm-up, which fewer --steps never leave."""
+def test_a_run_that_ends_in_its_warmup_is_reported(run: Run, fresh: list[Any],
+                                                   corpus: Path) -> None:
+    """Recipes have thousands of warm-up steps, so a run with few --steps never leaves warm-up."""
     outcome = run(*fresh, "--set", "warmup_steps=8", corpus)
     assert outcome.code == 0, outcome.err
     assert ("--set warmup_steps is 8, but the phase ends after 4: the learning rate rises to "
@@ -70,8 +71,8 @@ def test_new_weights_and_resumed_runs_keep_their_learning_rate(
     assert manifest(continued[-1])["settings"]["phases"][0]["learning_rate"] == 3e-4
 
 
-def test_stdout_holds_a_line_per_report_and_one_about_the_directory(
-        run: Run, fresh: list[Any], corpus: Path) -> None:
+def test_stdout_has_a_line_per_report_and_one_for_the_directory(run: Run, fresh: list[Any],
+                                                                corpus: Path) -> None:
     outcome = run(*fresh, corpus)
     assert outcome.code == 0, outcome.err
     *reports, last = outcome.records
@@ -85,9 +86,9 @@ def test_stdout_holds_a_line_per_report_and_one_about_the_directory(
     assert [json.loads(line) for line in written] == reports
 
 
-def test_the_directory_says_how_it_was_made(
-        run: Run, continued: list[Any], corpus: Path, tiny_checkpoint: Path,
-        manifest: Callable[..., Any]) -> None:
+def test_the_manifest_describes_how_the_directory_was_made(run: Run, continued: list[Any],
+                                                           corpus: Path, tiny_checkpoint: Path,
+                                                           manifest: Callable[..., Any]) -> None:
     run(*continued, corpus, "--seed", "5", "--mask-rate", "0.3", "--masking", "tokens")
     content = manifest(continued[-1])
     assert content["command"] == "pretrain"
@@ -108,8 +109,8 @@ def test_the_directory_says_how_it_was_made(
 
 
 @pytest.mark.parametrize("objective", ["masked", "causal"])
-def test_transformers_loads_what_was_trained(run: Run, fresh: list[Any], corpus: Path,
-                                             objective: str) -> None:
+def test_transformers_loads_the_trained_model(run: Run, fresh: list[Any], corpus: Path,
+                                              objective: str) -> None:
     outcome = run(*fresh, corpus, "--objective", objective)
     assert outcome.code == 0, outcome.err
     out = fresh[-1]
@@ -163,10 +164,11 @@ PHASES = {
     (("plain",), "corpus.jsonl: found records together with shards, expected only one kind;"),
 ])
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the CPU's messages are meant")
-def test_what_cannot_work_is_one_line_before_training(
+def test_wrong_settings_are_one_line_errors_before_training(
         run: Run, continued: list[Any], corpus: Path, tiny_tokenizer: Path, write_lines: Run,
         make_tokenizer: Callable[..., Path], tmp_path: Path, more: tuple[str, ...], message: str,
-        monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.chdir(tmp_path)
     for name, text in PHASES.items():
         (tmp_path / name).write_text(text)
@@ -187,8 +189,8 @@ def test_what_cannot_work_is_one_line_before_training(
     assert not list(tmp_path.glob("out*")) and not list(tmp_path.glob(".*"))
 
 
-def test_what_is_kept_and_told_on_the_way(run: Run, fresh: list[Any], corpus: Path,
-                                          tmp_path: Path, manifest: Callable[..., Any]) -> None:
+def test_checkpoints_and_reports_of_a_run(run: Run, fresh: list[Any], corpus: Path, tmp_path: Path,
+                                          manifest: Callable[..., Any]) -> None:
     outcome = run(*fresh, corpus, "--keep-steps", "2", "--evaluate", corpus,
                   "--eval-steps", "2", "--retain", corpus)
     assert outcome.code == 0, outcome.err
@@ -208,9 +210,9 @@ def test_what_is_kept_and_told_on_the_way(run: Run, fresh: list[Any], corpus: Pa
     assert manifest(kept / "step-00000002")["results"]["last"]["step"] == 2
 
 
-def test_a_spent_budget_says_what_is_left_and_bad_records_outlive_it(
-        run: Run, fresh: list[Any], bad_corpus: Path, tmp_path: Path) -> None:
-    """A resumed sitting does not read the text again, so it must not empty the file."""
+def test_a_spent_budget_is_reported_and_rejects_are_kept(run: Run, fresh: list[Any],
+                                                         bad_corpus: Path, tmp_path: Path) -> None:
+    """A resumed session does not read the text again, so it must not empty the file."""
     rejects = tmp_path / "rejects.jsonl"
     outcome = run(*fresh, bad_corpus, "--rejects", rejects, "--budget", "0.01s")
     assert outcome.code == 75
@@ -224,9 +226,9 @@ def test_a_spent_budget_says_what_is_left_and_bad_records_outlive_it(
     assert json.loads(rejects.read_text())["record"] == {"id": "c"}
 
 
-def test_a_loss_that_leaves_names_the_last_good_state(
-        run: Run, fresh: list[Any], corpus: Path, tmp_path: Path) -> None:
-    """Two phases: a calm one, whose state must stay as it is, and one that explodes."""
+def test_a_diverging_loss_names_the_last_good_state(run: Run, fresh: list[Any], corpus: Path,
+                                                    tmp_path: Path) -> None:
+    """Two phases: a stable one, whose state must be kept, and one that diverges."""
     path = tmp_path / "phases.toml"
     path.write_text("""
 [common]
@@ -277,7 +279,7 @@ def test_resumed_equals_uninterrupted(run: Run, interrupted: Run, fresh: list[An
     assert not (tmp_path / "out.run").exists()
 
 
-def test_a_finished_run_is_left_alone(run: Run, fresh: list[Any], corpus: Path) -> None:
+def test_a_finished_run_is_unchanged(run: Run, fresh: list[Any], corpus: Path) -> None:
     run(*fresh, corpus)
     before = {path: path.stat().st_mtime_ns for path in fresh[-1].iterdir()}
     outcome = run(*fresh, corpus, "--resume")
@@ -286,9 +288,10 @@ def test_a_finished_run_is_left_alone(run: Run, fresh: list[Any], corpus: Path) 
     assert {path: path.stat().st_mtime_ns for path in fresh[-1].iterdir()} == before
 
 
-def test_a_run_that_is_to_replace_a_finished_one_can_be_resumed(
-        run: Run, interrupted: Run, fresh: list[Any], corpus: Path, tmp_path: Path,
-        contents: Callable[..., Any]) -> None:
+def test_a_run_that_replaces_a_finished_run_can_be_resumed(run: Run, interrupted: Run,
+                                                           fresh: list[Any], corpus: Path,
+                                                           tmp_path: Path,
+                                                           contents: Callable[..., Any]) -> None:
     more = ("--save-steps", "2", "--mask-rate", "0.3", corpus)
     run(*fresh[:-1], tmp_path / "whole", *more)
     run(*fresh, corpus)
@@ -316,8 +319,9 @@ def scored(tmp_path: Path) -> list[Any]:
             "--score", f"pppl={tmp_path / 'sentences.jsonl'}"]
 
 
-def test_scores_on_the_way_are_those_of_the_kept_checkpoints(
-        run: Run, fresh: list[Any], scored: list[Any], corpus: Path, tmp_path: Path) -> None:
+def test_scores_during_a_run_equal_scores_of_kept_checkpoints(run: Run, fresh: list[Any],
+                                                              scored: list[Any], corpus: Path,
+                                                              tmp_path: Path) -> None:
     outcome = run(*fresh, corpus, *scored, "--keep-steps", "2")
     assert outcome.code == 0, outcome.err
     lines = [line for line in outcome.records if "signature" in line]
@@ -339,8 +343,9 @@ def test_scores_on_the_way_are_those_of_the_kept_checkpoints(
 
 
 @pytest.mark.parametrize(("text", "place"), [("Il cuore.", "a.jsonl:1"), ("x [MASK]", "target")])
-def test_files_that_cannot_be_scored_end_the_run_before_its_first_step(
-        run: Run, fresh: list[Any], corpus: Path, tmp_path: Path, text: str, place: str) -> None:
+def test_files_that_cannot_be_scored_are_an_early_error(run: Run, fresh: list[Any], corpus: Path,
+                                                        tmp_path: Path, text: str,
+                                                        place: str) -> None:
     (tmp_path / "a.jsonl").write_text(json.dumps({"id": "1", "text": text}) + "\n")
     outcome = run(*fresh, corpus, "--score", f"mrr={tmp_path / 'a.jsonl'}")
     assert outcome.code == 1 and place in outcome.err and outcome.records == []

@@ -1,4 +1,4 @@
-"""`bmtools project`, and `translate --project`, as people call them."""
+"""`bmtools project`, and `translate --project`, on the command line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def words(record: dict[str, Any], key: str = "entities") -> list[str]:
     return [record["text"][one["start"]:one["start"] + len(one["text"])] for one in record[key]]
 
 
-def test_annotations_go_to_the_translations(run: Run, files: tuple[Path, ...]) -> None:
+def test_annotations_are_projected_to_the_translations(run: Run, files: tuple[Path, ...]) -> None:
     outcome = run("project", files[0], "--translations", files[1])
     assert outcome.code == 0, outcome.err
     first, second = outcome.records
@@ -44,8 +44,8 @@ def test_annotations_go_to_the_translations(run: Run, files: tuple[Path, ...]) -
     assert run("project", files[0], "--translations", files[1]).out == outcome.out
 
 
-def test_what_is_unsure_or_not_found_is_counted_by_cause(
-        run: Run, files: tuple[Path, ...], tmp_path: Path) -> None:
+def test_uncertain_and_missing_annotations_are_counted_by_cause(run: Run, files: tuple[Path, ...],
+                                                                tmp_path: Path) -> None:
     call = ("project", files[0], "--translations", files[1])
     unsure = run(*call, "--min-confidence", 1)
     assert [one["entities"] for one in unsure.records] == [[], []]
@@ -95,9 +95,9 @@ def memory(tmp_path: Path) -> tuple[object, ...]:
     return ("--source-lang", "en", "--target-lang", "it", "--engine", "memory", "--memory", path)
 
 
-def test_translate_projects_in_one_go(run: Run, files: tuple[Path, ...], tmp_path: Path,
-                                      memory: tuple[object, ...],
-                                      write_lines: Callable[..., Path]) -> None:
+def test_translate_projects_in_one_step(run: Run, files: tuple[Path, ...], tmp_path: Path,
+                                        memory: tuple[object, ...],
+                                        write_lines: Callable[..., Path]) -> None:
     outcome = run("translate", files[0], *memory, "--project")
     assert outcome.code == 0, outcome.err
     first, second = outcome.records
@@ -117,9 +117,9 @@ def test_translate_projects_in_one_go(run: Run, files: tuple[Path, ...], tmp_pat
         one["entities"] for one in outcome.records]
 
 
-def test_mentions_translated_by_themselves_are_found_exactly(
-        run: Run, files: tuple[Path, ...], memory: tuple[object, ...],
-        write_lines: Callable[..., Path]) -> None:
+def test_separately_translated_mentions_are_found_exactly(run: Run, files: tuple[Path, ...],
+                                                          memory: tuple[object, ...],
+                                                          write_lines: Callable[..., Path]) -> None:
     call = ("translate", write_lines("one.jsonl", ENGLISH[1]), *memory, "--project", "--method",
             "exact")
     assert words(run(*call).records[0], "answers") == []
@@ -127,8 +127,8 @@ def test_mentions_translated_by_themselves_are_found_exactly(
     assert (words(record), words(record, "answers")) == ([], ["aspirina"])
 
 
-def test_a_person_decides_on_what_is_unsure(run: Run, files: tuple[Path, ...],
-                                            tmp_path: Path) -> None:
+def test_a_person_reviews_uncertain_annotations(run: Run, files: tuple[Path, ...],
+                                                tmp_path: Path) -> None:
     call = ("project", files[0], "--translations", files[1])
     review, page = tmp_path / "review.jsonl", tmp_path / "review.html"
     unsure = run(*call, "--min-confidence", 1, "--review", review, "--review-page", page)

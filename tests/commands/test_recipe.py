@@ -1,4 +1,4 @@
-"""`bmtools recipe` as people call it."""
+"""`bmtools recipe` on the command line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def phases(tmp_path: Path) -> Path:
     return path
 
 
-def test_list_is_a_line_a_recipe(run: Run) -> None:
+def test_list_has_one_line_per_recipe(run: Run) -> None:
     outcome = run("recipe", "list")
     assert (outcome.code, outcome.err) == (0, "")
     assert [line["recipe"] for line in outcome.records] == recipe_names()
@@ -33,21 +33,21 @@ def test_list_is_a_line_a_recipe(run: Run) -> None:
     assert run("recipe", "list", "--json") == outcome
 
 
-def test_a_recipe_is_shown_as_written(run: Run) -> None:
+def test_a_recipe_is_shown_unchanged(run: Run) -> None:
     outcome = run("recipe", "show", "biobit")
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out == recipe_text("biobit")
     assert "# ours" in outcome.out
 
 
-def test_a_file_is_shown_as_understood(run: Run, phases: Path) -> None:
+def test_a_file_is_shown_with_all_settings(run: Run, phases: Path) -> None:
     outcome = run("recipe", "show", phases)
     assert (outcome.code, outcome.err) == (0, "")
     assert parse_run_config(outcome.out.encode(), "out") == parse_run_config(SMALL, "in")
     assert "mask_rate = 0.15" in outcome.out and "few" not in outcome.out
 
 
-def test_json_holds_every_setting(run: Run, phases: Path) -> None:
+def test_json_contains_every_setting(run: Run, phases: Path) -> None:
     assert run("recipe", "show", "bioptimus", "--json").records == \
         [resolved(load_recipe("bioptimus"))]
     (shown,) = run("recipe", "show", phases, "--json").records

@@ -1,4 +1,4 @@
-"""`bmtools score-masking` as people call it."""
+"""`bmtools score-masking` on the command line."""
 
 from __future__ import annotations
 
@@ -52,4 +52,4 @@ def test_a_line_for_each_model_and_combination(
     for line, one in zip(compared, first, strict=True):
         assert all(line[key] == one[key] for key in (
             "masking", "mask_rate", "corruption", "unit", "units", "records"))
-        assert line["p"] == line["p_holm"] >= 0.25  # of two of the 2^3 exchanges
+        assert line["p"] == line["p_holm"] >= 0.25  # at least two of the 2^3 exchanges

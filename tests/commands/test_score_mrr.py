@@ -1,4 +1,4 @@
-"""`bmtools score-mrr` as people call it."""
+"""`bmtools score-mrr` on the command line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.checkpoint import save_checkpoint
 from bmtools.vocab.tokenizer import fingerprint
 
-# Later words are likelier: `batte` first, then `cuore`, then `il`.
+# Later words of the vocabulary are more likely: `batte` is first, then `cuore`, then `il`.
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", "il", "cuore", "batte"]
 MASKINGS = [
     {"id": "a", "text": "il [MASK] batte .", "target": "cuore", "domain": "Cardiologia"},
@@ -71,7 +71,7 @@ def test_several_models_a_baseline_and_details(
     [compared] = outcome.records[3:]
     assert compared["compared"] == names[:2]
     assert (compared["metric"], compared["difference"], compared["p"]) == ("mrr", 0, 1)
-    # Frequencies propose cuore, il, then what was never seen: [UNK], `.`, batte.
+    # Frequencies propose cuore and il, then unseen tokens: [UNK], `.`, batte.
     assert outcome.records[2]["mrr"] == pytest.approx((1 + 1 / 5) / 4)
     details = [json.loads(line) for line in (tmp_path / "d.jsonl").read_text().splitlines()]
     assert [(line["id"], line["model"]) for line in details] == [
@@ -79,8 +79,8 @@ def test_several_models_a_baseline_and_details(
     assert details[0]["proposals"] == ["batte", "cuore", "il", ".", "[MASK]"]
 
 
-def test_a_score_below_the_bound_fails_but_is_printed(
-        run: Callable[..., Any], model: Path, write_lines: Callable[..., Path]) -> None:
+def test_a_score_below_the_limit_fails_but_is_printed(run: Callable[..., Any], model: Path,
+                                                      write_lines: Callable[..., Path]) -> None:
     path = write_lines("m.jsonl", *MASKINGS)
     outcome = run("score-mrr", "--model", model, path, "--fail-under", 0.5)
     assert (outcome.code, outcome.records[0]["mrr"]) == (3, 0.375)
@@ -105,9 +105,9 @@ def test_terms_and_entities_are_masked(
     assert outcome.err.startswith("bmtools: 1 record without a word to mask skipped\n")
 
 
-def test_other_maskings_of_the_same_number_are_no_bar(
-        run: Callable[..., Any], model: Path, tmp_path: Path,
-        write_lines: Callable[..., Path]) -> None:
+def test_a_stored_baseline_needs_the_same_maskings(run: Callable[..., Any], model: Path,
+                                                   tmp_path: Path,
+                                                   write_lines: Callable[..., Path]) -> None:
     path = write_lines("m.jsonl", *MASKINGS)
     other = write_lines("other.jsonl", *MASKINGS[:3], {**MASKINGS[3], "target": "il"})
     order = write_lines("order.jsonl", *({**one, "id": one["id"] * 2} for one in MASKINGS[::-1]))
@@ -128,17 +128,17 @@ def test_other_maskings_of_the_same_number_are_no_bar(
     assert "found data None, expected" in outcome.err
 
 
-def test_frequencies_are_the_bar(
-        run: Callable[..., Any], model: Path, write_lines: Callable[..., Path]) -> None:
+def test_token_frequencies_can_be_the_baseline(run: Callable[..., Any], model: Path,
+                                               write_lines: Callable[..., Path]) -> None:
     path = write_lines("m.jsonl", *MASKINGS)
     poor = write_lines("poor.jsonl", {"id": "1", "text": "il il ."})
     outcome = run("score-mrr", "--model", model, path, "--fail-below-baseline", poor)
     assert (outcome.code, len(outcome.records)) == (0, 2)
     rich = write_lines("rich.jsonl", {"id": "1", "text": "cuore cuore batte"})
     outcome = run("score-mrr", "--model", model, path, "--fail-below-baseline", rich)
-    # `cuore` first and `batte` second: (1 + 1/2) / 4 equals what the model reaches.
+    # `cuore` first and `batte` second: (1 + 1/2) / 4 equals the score of the model.
     assert outcome.code == 0
-    first = write_lines("first.jsonl", MASKINGS[0])  # the model has its word second
+    first = write_lines("first.jsonl", MASKINGS[0])  # the model proposes this word second
     outcome = run("score-mrr", "--model", model, first, "--fail-below-baseline", rich)
     assert (outcome.code, [line["mrr"] for line in outcome.records]) == (3, [0.5, 1])
     outcome = run("score-mrr", "--model", model, path, "--fail-below-baseline", rich, "--baseline",

@@ -1,4 +1,4 @@
-"""`bmtools score-pppl` as people call it."""
+"""`bmtools score-pppl` on the command line."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_details_and_a_file_for_the_score(
 
 def test_units(run: Callable[..., Any], make_model: Callable[..., Path],
                write_lines: Callable[..., Path]) -> None:
-    """Sentences by document, too few of them, and by a key that one lacks."""
+    """Sentences by document, too few documents, and a key that one sentence does not have."""
     model = make_model("one")
     path = write_lines("s.jsonl", *({**SENTENCES[number % 2], "id": f"D{number % 5}-s{number}",
                                      "meta": {"patient": number}} for number in range(20)))

@@ -1,4 +1,4 @@
-"""`bmtools score-space` as people call it."""
+"""`bmtools score-space` on the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`score-suite` on what `score-tasks` and `finetune` write."""
+"""`score-suite` on the output of `score-tasks` and `finetune`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def whole(write_lines: Write) -> Path:
                        *(line(name, 0.5) for name in METRICS))
 
 
-def test_the_blurb_score_beside_the_published_ones(run: Run, whole: Path) -> None:
+def test_the_blurb_score_is_compared_with_published_scores(run: Run, whole: Path) -> None:
     outcome = run("score-suite", "--suite", "blurb", whole)
     assert outcome.code == 0, outcome.err
     own, *published = outcome.records
@@ -48,11 +48,11 @@ def test_the_blurb_score_beside_the_published_ones(run: Run, whole: Path) -> Non
         "score-suite", "--suite", "blurb", whole, "--published", "none").records] == ["bio"]
 
 
-def test_an_average_over_missing_sets_is_withheld(run: Run, write_lines: Write) -> None:
+def test_no_average_is_printed_if_sets_are_missing(run: Run, write_lines: Write) -> None:
     path = write_lines("some.jsonl", line("JNLPBA", 0.6), line("BC2GM", 0.8), line("GAD", 0.5),
                        line("GAD", 0.4, "base"), line("BC2GM", 0.7, "base"))
     bio, base, *published = run("score-suite", "--suite", "blurb", path).records
-    # Both have BC2GM and GAD.
+    # Both models have scores for BC2GM and GAD.
     assert bio["averages"] == {"BLURB score of 2 sets": 65.0}
     assert base["averages"] == {"BLURB score of 2 sets": 55.0}
     assert published[-1]["averages"] == {"BLURB score": 81.1, "BLURB score of 2 sets": 83.43}
@@ -92,8 +92,8 @@ def test_seeds_of_score_tasks_and_summaries_of_finetune(
                                 "NCBI-disease": pytest.approx(100 * summary["median"])}
 
 
-def test_what_finetune_writes(run: Run, write_lines: Write, tmp_path: Path,
-                              tiny_checkpoint: Path) -> None:
+def test_output_of_finetune_is_read(run: Run, write_lines: Write, tmp_path: Path,
+                                    tiny_checkpoint: Path) -> None:
     path = write_lines("tagged.jsonl", *({"id": str(number), "text": "Il paziente ha asma.",
                                           "entities": [{"start": 15, "end": 19, "type": "DIS"}]}
                                          for number in range(4)))
@@ -135,7 +135,7 @@ def test_comparisons_are_adjusted_over_sets(run: Run, write_lines: Write) -> Non
                        compared("BC5-disease", "f1", None))
     outcome = run("score-suite", "--suite", "blurb", path, "--published", "none")
     found = [one for one in outcome.records if "compared" in one]
-    # Holm 1979: 3 x 0.01, 2 x 0.03, and no less for the last.
+    # Holm 1979: 3 x 0.01, 2 x 0.03, and not less for the last one.
     assert [(one["set"], one.get("p_holm")) for one in found] == [
         ("BC5-chem", 0.03), ("BC2GM", 0.06), ("NCBI-disease", 0.06), ("BC5-disease", None)]
     assert found[0] == {
@@ -162,7 +162,7 @@ def test_correlations_may_differ_by_more_than_one(run: Run, write_lines: Write) 
 
 
 def test_comparisons_in_the_metric_that_replaces_the_papers(run: Run, write_lines: Write) -> None:
-    """BioBIT's F1 of sub-tokens is not compared by score-tasks, which compares F1 of mentions."""
+    """score-tasks does not compare BioBIT's F1 of sub-tokens, but F1 of mentions."""
     lines = [{"model": "bio", "f1": 0.6}, {"model": "base", "f1": 0.5}, *(
         {"compared": ["bio", "base"], "metric": metric, "difference": 0.1, "p": p_value}
         for metric, p_value in (("f1", 0.02), ("relaxed_f1", 0.5)))]
@@ -172,7 +172,7 @@ def test_comparisons_in_the_metric_that_replaces_the_papers(run: Run, write_line
     assert (found["set"], found["metric"], found["p"]) == ("NCBI-disease", "f1", 0.02)
 
 
-def test_a_metric_in_place_of_the_papers_is_named(run: Run, write_lines: Write) -> None:
+def test_a_metric_that_replaces_the_papers_is_named(run: Run, write_lines: Write) -> None:
     path = write_lines("s.jsonl", line("BC2GM", 0.8), {
         "model": "tokens", "set": "BC2GM", "test_f1": finetuned("f1", 0.7)["test_f1"],
         "test_subtoken_f1": finetuned("f1", 0.75)["test_f1"]})
@@ -211,7 +211,7 @@ def test_metrics_of_one_set_are_rows(run: Run, write_lines: Write) -> None:
 
 
 def test_scores_that_are_not_percent(run: Run, write_lines: Write) -> None:
-    """What score-mrr and score-pppl write, beside BioBIT's tables 1 and 2."""
+    """Output of score-mrr and score-pppl, compared with BioBIT's tables 1 and 2."""
     comparison = {"compared": ["a", "b"], "metric": "pppl", "difference": -2.5,
                   "interval": [-3.0, -2.0], "p": 0.01, "p_holm": 0.01}
     path = write_lines("PPPL.jsonl", {"model": "a", "pppl": 2.016, "interval": [1.9, 2.1],
@@ -265,7 +265,7 @@ def test_the_sets_of_a_suite(run: Run) -> None:
      "in.jsonl:1: found no f1 from -1 to 1 for BC2GM, expected it next to accuracy"),
     ([{"model": "a", "dev_f1": {"mean": 0.7, "median": 0.7, "deviation": None}, "set": "BC2GM"}],
      (), "expected it next to dev_f1; finetune needs a test set"),
-    # Over all classes micro F1 is accuracy.
+    # Over all classes, micro F1 equals accuracy.
     ([{**finetuned("micro_f1", 0.7), "test_accuracy": finetuned("f1", 0.7)["test_f1"],
        "set": "GAD"}], (), "name the class without a finding with --negative"),
     ([line("BC2GM", 0.5), line("BC2GM", 0.6)], (),
@@ -274,8 +274,8 @@ def test_the_sets_of_a_suite(run: Run) -> None:
      "in.jsonl:2: found a second score of 'mine' on BC2GM after FILE:1, expected one"),
     ([{"seed": 1, "epoch": 1}], (), "in.jsonl: found no scores by score-tasks or finetune"),
 ])
-def test_what_does_not_fit(run: Run, write_lines: Write, lines: list[dict[str, Any]],
-                           arguments: tuple[str, ...], message: str) -> None:
+def test_unsuitable_scores_are_errors(run: Run, write_lines: Write, lines: list[dict[str, Any]],
+                                      arguments: tuple[str, ...], message: str) -> None:
     path = write_lines("in.jsonl", *lines)
     outcome = run("score-suite", "--suite", "blurb", path, *arguments)
     assert (outcome.code, outcome.out) == (1, "")

@@ -65,7 +65,8 @@ def test_seeds_by_name(run: Run, gold: Path, write_found: Write) -> None:
     assert sum("compared" in line for line in apart.records) == 12
 
 
-def test_a_bound_fails(run: Run, gold: Path, write_found: Write, tmp_path: Path) -> None:
+def test_a_score_below_the_limit_fails(run: Run, gold: Path, write_found: Write,
+                                       tmp_path: Path) -> None:
     found, output = write_found("bio.jsonl", 1, 0.5), tmp_path / "scores.jsonl"
     arguments = ("score-tasks", gold, found, "-o", output, "--overwrite", "--fail-under")
     assert run(*arguments, 0.5).code == 0
@@ -78,9 +79,9 @@ def test_a_bound_fails(run: Run, gold: Path, write_found: Write, tmp_path: Path)
     assert "--fail-under: found 90, expected 1 or less, such as 0.9 for 90 %" in percent.err
 
 
-def test_rejected_predictions_are_missed(run: Run, gold: Path, write_found: Write,
-                                         tmp_path: Path) -> None:
-    """A bad line can be collected; that its record has no prediction is still an error."""
+def test_a_record_without_prediction_is_an_error(run: Run, gold: Path, write_found: Write,
+                                                 tmp_path: Path) -> None:
+    """A bad line can be collected; a record without prediction is still an error."""
     found = write_found("bio.jsonl", 1, 0.2)
     _, *lines = found.read_text().splitlines(keepends=True)
     found.write_text("".join([*lines, "{}\n"]))
@@ -91,8 +92,8 @@ def test_rejected_predictions_are_missed(run: Run, gold: Path, write_found: Writ
     assert "1 bad record in" in outcome.err
 
 
-def test_what_predict_wrote_can_be_scored(run: Run, make_tagger: Callable[[Path], Path],
-                                          tiny_checkpoint: Path, write_lines: Write) -> None:
+def test_output_of_predict_can_be_scored(run: Run, make_tagger: Callable[[Path], Path],
+                                         tiny_checkpoint: Path, write_lines: Write) -> None:
     test = write_lines("test.jsonl", {"id": "0", "text": "Il paziente ha asma.", "entities": [
         {"start": 15, "end": 19, "type": "DIS"}]})
     for into, key in (("predicted", "predicted"), ("entities", "entities")):
@@ -105,7 +106,7 @@ def test_what_predict_wrote_can_be_scored(run: Run, make_tagger: Callable[[Path]
         made = json.loads(found.read_text())
         entities = made["entities"] if into == "entities" else made["predicted"]["entities"]
         assert (line["support"], line["predicted"]) == (1, len(entities))
-        assert "interval" not in line  # of one document
+        assert "interval" not in line  # a single document has no interval
 
 
 TOKENS = [[0, 6, ["B-A", "I-A"]], [7, 11, ["I-A"]], [12, 14, ["O"]], [15, 19, ["B-B"]],
@@ -114,10 +115,10 @@ TOKENS = [[0, 6, ["B-A", "I-A"]], [7, 11, ["I-A"]], [12, 14, ["O"]], [15, 19, ["
 
 @pytest.fixture
 def token_files(write_lines: Write) -> tuple[Path, Path, Path]:
-    """Gold records; predictions with tags of tokens; and without them in one record."""
+    """Gold records, predictions with tags of tokens, and predictions where one record has none."""
     record = {"id": "1", "text": "febbre alta di asma test"}
     gold = [{"start": 0, "end": 11, "type": "A"}, {"start": 15, "end": 19, "type": "B"},
-            {"start": 20, "end": 23, "type": "B"}]  # the last word is tagged as a whole
+            {"start": 20, "end": 23, "type": "B"}]  # the last word has one tag
     found = {**record, "predicted": {"entities": gold, "subtokens": TOKENS}}
     return (write_lines("gold.jsonl", {**record, "entities": gold},
                         {**record, "id": "2", "entities": []}),
@@ -128,9 +129,9 @@ def token_files(write_lines: Write) -> tuple[Path, Path, Path]:
 @pytest.mark.parametrize(("options", "expected"), [
     ((), 2 / (3 + 6)), (("--types", "A"), 2 / (1 + 2)), (("--types", "B"), 0.0),
     (("--merge-types", "X"), 2 / (3 + 6))], ids=str)
-def test_runs_of_tokens_are_scored(run: Run, token_files: tuple[Path, ...],
-                                   options: tuple[str, ...], expected: float) -> None:
-    """Of three gold runs the first is found; both records predict three, of A and twice of B."""
+def test_runs_of_tokens_are_scored_as_entities(run: Run, token_files: tuple[Path, ...],
+                                               options: tuple[str, ...], expected: float) -> None:
+    """One of three gold runs is found; both records predict three runs: one of A and two of B."""
     gold, found, _ = token_files
     [line] = run("score-tasks", gold, found, *options).records
     assert line["subtoken_f1"] == pytest.approx(expected, abs=1e-6)

@@ -17,7 +17,7 @@ def parts(tmp_path: Path) -> list[Path]:
     return paths
 
 
-def test_check_compares_files_and_writes_nothing(run, parts: list[Path], tmp_path: Path) -> None:
+def test_check_compares_files_without_writing(run, parts: list[Path], tmp_path: Path) -> None:
     outcome = run("split", "--check", *parts)
     assert outcome.code == 0
     train, dev, test = map(str, parts)
@@ -31,7 +31,7 @@ def test_check_compares_files_and_writes_nothing(run, parts: list[Path], tmp_pat
     assert apart.err.startswith("bmtools: no parts share a document, text or question in ")
 
 
-def test_what_was_written_is_said(run, parts: list[Path], tmp_path: Path) -> None:
+def test_split_reports_the_size_of_each_part(run, parts: list[Path], tmp_path: Path) -> None:
     records = tmp_path / "set.jsonl"
     records.write_text("".join(json.dumps({"id": str(number), "text": f"t{number % 9}"}) + "\n"
                                for number in range(10)))

@@ -1,4 +1,4 @@
-"""Commands import what their path needs, and nothing that takes a second to import."""
+"""Commands import only the libraries that they need, because imports take seconds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ print(*(name for name in sys.argv[1].split(",") if name in sys.modules), file=sy
 
 
 def imported(unwanted: tuple[str, ...], *arguments: object) -> str:
-    """Run a command and name those of some modules that it imported."""
+    """Run a command and return the unwanted modules that it imported."""
     done = subprocess.run([sys.executable, "-c", _CODE, ",".join(unwanted), *map(str, arguments)],
                           capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -44,14 +44,14 @@ def plain(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_scoring_needs_torch_alone(tiny_checkpoint: Path, masked: Path, plain: Path) -> None:
+def test_scoring_needs_only_torch(tiny_checkpoint: Path, masked: Path, plain: Path) -> None:
     assert imported(_HEAVY, "score-mrr", masked, "--model", tiny_checkpoint) == ""
     assert imported(_HEAVY, "score-pppl", plain, "--model", tiny_checkpoint) == ""
 
 
 @pytest.mark.slow
-def test_prediction_needs_torch_alone(make_tagger: Callable[[Path], Path], tiny_checkpoint: Path,
-                                      plain: Path) -> None:
+def test_prediction_needs_only_torch(make_tagger: Callable[[Path], Path], tiny_checkpoint: Path,
+                                     plain: Path) -> None:
     assert imported(_HEAVY, "predict", plain, "--model", make_tagger(tiny_checkpoint)) == ""
 
 

@@ -1,4 +1,4 @@
-"""Step records of files and pipes, as commands leave them."""
+"""Step records of files and pipes, as commands write them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def notes(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def cold_bmtools(tmp_path: Path) -> Path:
-    """Make a folder with a `bmtools` that takes TMPDIR from its own environment."""
+    """Make a folder with a `bmtools` that reads TMPDIR from its environment."""
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "bmtools").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m bmtools "$@"\n')
@@ -51,7 +51,7 @@ def cold_bmtools(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def in_shell(warm_bmtools: Path, tmp_path: Path) -> Callable[..., str]:
-    """Run a line of bash in a folder, with `bmtools` in it."""
+    """Run a line of bash in a folder with `bmtools` in it."""
 
     def call(line: str, **environment: str) -> str:
         done = subprocess.run(
@@ -90,7 +90,7 @@ def test_hashes_are_of_uncompressed_content(run: Run, notes: Path, tmp_path: Pat
     assert second["sha256"] == second["files"]["plain.jsonl"] == sha256(plain.read_bytes())
 
 
-def test_what_is_read_in_jumps_or_by_workers_is_hashed(run: Run, tmp_path: Path) -> None:
+def test_files_read_in_jumps_or_by_workers_are_hashed(run: Run, tmp_path: Path) -> None:
     folder, archive, out = tmp_path / "folder", tmp_path / "notes.zip", tmp_path / "out.jsonl"
     folder.mkdir()
     page = PAGE.encode()
@@ -132,15 +132,15 @@ def test_a_pipe_keeps_the_chain(in_shell: Run, cold_bmtools: Path, notes: Path,
 
 
 @pytest.mark.parametrize("between", ["head -n 1", "cat", "tee copy.jsonl", "sed s/paz/pas/"])
-def test_a_program_between_ends_the_chain(in_shell: Run, notes: Path, tmp_path: Path,
-                                          between: str) -> None:
+def test_another_program_in_the_pipe_ends_the_chain(in_shell: Run, notes: Path, tmp_path: Path,
+                                                    between: str) -> None:
     in_shell(f"bmtools import text notes.txt | {between} | bmtools clean -o out.jsonl")
     record = record_of(tmp_path / "out.jsonl")
     assert "upstream" not in record and record["inputs"].keys() == {"<stdin>"}
 
 
-def test_a_reader_that_leaves_early_and_another_writer_end_the_chain(
-        in_shell: Run, notes: Path, tmp_path: Path) -> None:
+def test_an_early_exit_or_a_second_writer_ends_the_chain(in_shell: Run, notes: Path,
+                                                         tmp_path: Path) -> None:
     in_shell("{ bmtools import text notes.txt; bmtools import text notes.txt --duplicates rename; }"
              " | bmtools import jsonl --duplicates drop -o out.jsonl")
     assert "upstream" not in record_of(tmp_path / "out.jsonl")
@@ -161,12 +161,12 @@ def test_a_directory_that_is_not_private_is_not_used(
     in_shell("PATH=bin:$PATH; bmtools import text notes.txt | bmtools clean -o out.jsonl",
              TMPDIR="/proc" if harm == "read-only" else str(tmp_path))
     assert not list(other.iterdir())
-    if harm != "read-only":  # Python then takes another directory for temporary files
+    if harm != "read-only":  # Python then uses another directory for temporary files
         assert "upstream" not in record_of(tmp_path / "out.jsonl")
 
 
-def test_a_redirection_has_a_record_and_further_ones_are_steps(in_shell: Run, notes: Path,
-                                                               tmp_path: Path) -> None:
+def test_a_redirected_file_has_a_record_with_a_step_per_command(in_shell: Run, notes: Path,
+                                                                tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
     in_shell("bmtools import text notes.txt --lang it > out.jsonl")
     first = out.read_bytes()
@@ -182,8 +182,8 @@ def test_a_redirection_has_a_record_and_further_ones_are_steps(in_shell: Run, no
     assert at == out.stat().st_size
 
 
-def test_lines_of_a_run_are_recorded_with_the_settings_that_it_used(
-        in_shell: Run, notes: Path, tmp_path: Path, tiny_checkpoint: Path) -> None:
+def test_lines_of_a_run_are_recorded_with_its_settings(in_shell: Run, notes: Path, tmp_path: Path,
+                                                       tiny_checkpoint: Path) -> None:
     in_shell(f"bmtools import text notes.txt -o in.jsonl; bmtools pretrain in.jsonl --model "
              f"{tiny_checkpoint} --recipe medbit --set seed=3 --layout padded --steps 1 "
              "--max-length 16 -o m > lines.jsonl")
@@ -196,20 +196,20 @@ def test_lines_of_a_run_are_recorded_with_the_settings_that_it_used(
 
 @pytest.mark.parametrize("line", [
     "bmtools import text notes.txt > out.jsonl 2>&1",  # a log
-    "{ echo; bmtools import text notes.txt; } > out.jsonl",  # its beginning is another's
+    "{ echo; bmtools import text notes.txt; } > out.jsonl",  # another program wrote its beginning
     "bmtools import text notes.txt > out.jsonl; echo >> out.jsonl; "
     "bmtools import text notes.txt >> out.jsonl",
     "bmtools import text notes.txt > out.jsonl; bmtools clean empty.jsonl > out.jsonl || true",
     "bmtools import text notes.txt -o out.jsonl; BMTOOLS_PROVENANCE=0 "
     "bmtools import text notes.txt --overwrite -o out.jsonl",
 ])
-def test_no_record_stands_beside_what_it_does_not_describe(in_shell: Run, notes: Path,
-                                                           tmp_path: Path, line: str) -> None:
+def test_no_record_is_written_for_output_it_would_not_describe(in_shell: Run, notes: Path,
+                                                               tmp_path: Path, line: str) -> None:
     in_shell(line)
     assert not (tmp_path / "out.jsonl.bmtools.json").exists()
 
 
-def test_records_are_no_sources(run: Run, notes: Path, tmp_path: Path) -> None:
+def test_records_are_not_read_as_sources(run: Run, notes: Path, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "a.html").write_text(PAGE)

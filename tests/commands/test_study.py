@@ -1,4 +1,4 @@
-"""`bmtools study`: expansion, what is done again, parts, failures, studies of the package."""
+"""`bmtools study`: expansion, repeated work, parts, failures, and the package's studies."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ STEP = '[[steps]]\nname = "{}"\nrun = "{}"\noutput = "{}"\n'
 
 @pytest.fixture
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """Return a function that writes the study with more steps in between."""
+    """Return a function that writes the study with additional steps."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     (tmp_path / "notes.txt").write_text("Il cuore.\nLa febbre.\nUn dolore.\n")
@@ -76,7 +76,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Pa
 
 @pytest.fixture
 def ran(run: Run, study: Callable[[str], Path]) -> Callable[..., list[str]]:
-    """Run the study and return the outputs of the jobs that were run."""
+    """Run the study and return the outputs of the jobs that ran."""
     study("")
 
     def call(*arguments: object) -> list[str]:
@@ -101,7 +101,7 @@ def test_list_prints_lines_that_a_shell_runs(run: Run, study: Any, warm_bmtools:
     assert Path("out/d.jsonl").stat().st_size
 
 
-def test_done_work_is_not_done_again(ran: Callable[..., list[str]], run: Run) -> None:
+def test_finished_work_is_not_repeated(ran: Callable[..., list[str]], run: Run) -> None:
     assert ran("--workers", "2")[-1:] == ALL[-1:]
     first = {name: Path("out", name).read_bytes() for name in ALL}
     assert ran() == []
@@ -113,7 +113,7 @@ def test_done_work_is_not_done_again(ran: Callable[..., list[str]], run: Run) ->
     assert ran() == ALL[2:]
     assert {name: Path("out", name).read_bytes() for name in ALL} == first
     Path("out/a/0.jsonl").unlink()
-    assert ran() == ["a/0.jsonl"]                           # its readers' input is as it was
+    assert ran() == ["a/0.jsonl"]                           # the input of its readers is unchanged
     Path("notes.txt").write_text("Il cuore.\nLa febbre.\nUn dolore.\nUna tosse.\n")
     assert ran()[0] == "a/all.jsonl"                        # a changed input
     assert ran("--define", "more=--source toy", "sample") == ["a/all.jsonl", "a/0.jsonl",
@@ -138,7 +138,7 @@ def test_axes_and_steps_are_chosen(ran: Callable[..., list[str]]) -> None:
     assert ran("import", "--define", "set=b c") == ["b c/all.jsonl"]
 
 
-def test_an_axis_has_the_paths_that_match(run: Run, study: Any) -> None:
+def test_an_axis_contains_the_matching_paths(run: Run, study: Any) -> None:
     text = study(STEP.format("x", "bmtools table {file.path}", "{file}.txt")).read_text()
     text = text.replace('name = "x"', 'name = "x"\neach = ["file"]').replace(
         "seed = [0, 1]", 'seed = [0, 1]\nfile = "{folder}/*.jsonl"').replace(
@@ -191,7 +191,7 @@ def test_curves_of_kept_checkpoints_are_one_step(run: Run, tiny_tokenizer: Path,
     assert run("study", "checkpoints", *given).out == ""
 
 
-def test_outputs_that_are_not_kept_go_once_they_are_read(run: Run, study: Any) -> None:
+def test_unkept_outputs_are_removed_once_they_are_read(run: Run, study: Any) -> None:
     study(STEP.format("mix", "bmtools sample {sample[a,0]} --records 1 -o {output}", "one.jsonl"))
     text = Path("study.toml").read_text().replace(
         'output = "{set}/{seed}.jsonl"', 'output = "{set}/{seed}.jsonl"\nkeep = false')
@@ -218,7 +218,7 @@ def test_parts_share_the_jobs_of_each_step(run: Run, ran: Callable[..., list[str
     assert ran() == []
 
 
-def test_a_failure_ends_the_study_once_others_have_ended(run: Run, study: Any) -> None:
+def test_a_failure_ends_the_study_after_running_jobs(run: Run, study: Any) -> None:
     study(STEP.format("bad", "bmtools score-tasks notes.txt notes.txt -o {output}", "bad.jsonl")
           + STEP.format("after", "bmtools table {bad}", "table.txt"))
     outcome = run("study", "study.toml", "-o", "out", "--workers", "2")
@@ -233,7 +233,7 @@ def test_a_failure_ends_the_study_once_others_have_ended(run: Run, study: Any) -
     assert outcome.code == 0 and not {*done} & {line["output"] for line in outcome.records}
 
 
-def test_output_of_others_is_not_replaced(run: Run, study: Any) -> None:
+def test_output_of_other_programs_is_not_replaced(run: Run, study: Any) -> None:
     study()
     Path("out/a").mkdir(parents=True)
     Path("out/a/0.jsonl").write_text("mine")
@@ -309,7 +309,7 @@ def test_a_killed_run_is_resumed(run: Run, study: Any, tiny_tokenizer: Path, sig
         assert process.returncode in (75, 143), said
     deadline = time.monotonic() + 60
     while list(Path("out").glob(".model.lock")) and time.monotonic() < deadline:
-        time.sleep(0.1)  # until the command that lost its study has saved its state
+        time.sleep(0.1)  # until the command without its study has saved its state
     assert not Path("out/model").exists()
     assert "--resume  # to do" in run("study", "study.toml", "-o", "out", "--list").out
     assert run("study", "study.toml", "-o", "out").code == 0
@@ -338,9 +338,9 @@ output = "tuned/{model}"
 """
 
 
-def test_models_share_the_settings_that_a_grid_chose(run: Run, tmp_path: Path,
-                                                     monkeypatch: pytest.MonkeyPatch,
-                                                     tiny_checkpoint: Path) -> None:
+def test_models_share_the_settings_chosen_by_a_grid(run: Run, tmp_path: Path,
+                                                    monkeypatch: pytest.MonkeyPatch,
+                                                    tiny_checkpoint: Path) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "study.toml").write_text(SHARED)
     (tmp_path / "notes.jsonl").write_text("".join(json.dumps(
@@ -360,8 +360,8 @@ def test_models_share_the_settings_that_a_grid_chose(run: Run, tmp_path: Path,
 
 
 @pytest.mark.parametrize("name", sorted({*study_names()} - {"checkpoints"}))
-def test_studies_of_the_package_are_plans(run: Run, tmp_path: Path, name: str) -> None:
-    """All sets, also those that are not in the data at hand."""
+def test_studies_of_the_package_are_valid_plans(run: Run, tmp_path: Path, name: str) -> None:
+    """All sets, including sets that are not available here."""
     text = load_study(name)[1].read_text()
     for path in re.findall(r"{data}/([^\" ]+(?: for DDI Extraction task)?)", text):
         (tmp_path / "data" / path).parent.mkdir(parents=True, exist_ok=True)
@@ -407,7 +407,7 @@ def test_studies_of_the_package_run(run: Run, data: Path, tmp_path: Path, name: 
     assert {line["model"] for line in own} == {*models}
     tests = "".join(path.read_text() for path in Path(name).glob("scores/*.jsonl"))
     assert '"p_holm"' in tests and '"p_over_seeds_holm"' in tests
-    if name != "biobit":  # whose metrics of the paper are not compared
+    if name != "biobit":  # metrics of BioBIT's paper are not compared
         assert any("p_holm" in line for line in lines)
         assert "p over seeds holm" in Path(name, "table.tex").read_text()
     assert "\\begin{tabular}" in Path(name, "table.tex").read_text()

@@ -1,4 +1,4 @@
-"""`bmtools table` as people call it."""
+"""`bmtools table` on the command line."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def scores(write_lines: Callable[..., Path]) -> Path:
 
 
 def cells(out: str) -> list[list[str]]:
-    """Read the table back: a row for the header and one for each name."""
+    """Parse the table: one row for the header and one for each name."""
     return [[cell.strip() for cell in line.strip("|").split("|")]
             for line in out.splitlines() if line.startswith("| ")]
 
 
-def test_lines_of_one_name_share_a_row(run: Run, scores: Path) -> None:
+def test_lines_with_one_name_share_a_row(run: Run, scores: Path) -> None:
     outcome = run("table", scores, "--columns", "pppl, tokens,test_f1.mean", "--title", "Scores")
     assert (outcome.code, outcome.err) == (0, "")
     assert "Scores" in outcome.out.splitlines()[0]
@@ -35,7 +35,7 @@ def test_lines_of_one_name_share_a_row(run: Run, scores: Path) -> None:
                                   ["small", "23,457", "70", ""]]
 
 
-def test_bars_are_as_long_as_the_numbers_are_large(run: Run, write_lines: Run) -> None:
+def test_bars_are_proportional_to_the_numbers(run: Run, write_lines: Run) -> None:
     path = write_lines("scores.jsonl", {"model": "a", "f1": 0.4}, {"model": "b", "f1": 0.8},
                        {"model": "c", "f1": 0}, {"model": "d", "loss": 2}, {"model": "a", "n": 1})
     outcome = run("table", path, "--bars", "f1")
@@ -54,7 +54,7 @@ def test_names_with_dots_are_columns(run: Run, write_lines: Run) -> None:
     assert cells(run("table", path, "--columns", header[1]).out) == [header[:2], ["base", "60.5"]]
 
 
-def test_nothing_is_cut_or_read_as_markup(run: Run, write_lines: Run) -> None:
+def test_cells_are_not_truncated_or_read_as_markup(run: Run, write_lines: Run) -> None:
     names = ["runs/" + 40 * "long/", "[bold]b[/bold]", "[/none]", ":smile:", "[MASK]"]
     keys = [f"score_number_{n}" for n in range(12)]
     path = write_lines("s.jsonl", *({"model": name, **dict.fromkeys(keys, "x [i]")}
@@ -65,7 +65,7 @@ def test_nothing_is_cut_or_read_as_markup(run: Run, write_lines: Run) -> None:
     assert cells(outcome.out) == [["model", *keys], *([name] + ["x [i]"] * 12 for name in names)]
 
 
-def test_no_lines_are_one_clear_line(run: Run, write_lines: Run) -> None:
+def test_empty_input_is_a_one_line_error(run: Run, write_lines: Run) -> None:
     path = write_lines("none.jsonl")
     outcome = run("table", path, "--columns", "pppl")
     assert (outcome.code, outcome.out) == (1, "")
@@ -75,7 +75,7 @@ def test_no_lines_are_one_clear_line(run: Run, write_lines: Run) -> None:
     assert outcome.err == "bmtools: no line has 'model' and a number; --key names another key\n"
 
 
-def test_a_mistyped_column_is_answered_with_the_one_meant(run: Run, write_lines: Run) -> None:
+def test_a_mistyped_column_gets_a_suggestion(run: Run, write_lines: Run) -> None:
     scores = write_lines("scores.jsonl", {"model": "base", "test_f1": {"mean": 0.5}})
     for column, meant in (("test_f1.maen", "test_f1.mean"), ("test-f1", "test_f1")):
         assert run("table", scores, "--columns", column).err == (

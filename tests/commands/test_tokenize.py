@@ -1,4 +1,4 @@
-"""`bmtools tokenize` as people call it."""
+"""`bmtools tokenize` on the command line."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def go(run: Run, tiny_tokenizer: Path) -> Run:
     return call
 
 
-def test_stdout_is_one_line_about_the_shards(
-        go: Run, corpus: Path, tmp_path: Path, manifest: Callable[..., Any]) -> None:
+def test_stdout_is_one_line_that_describes_the_shards(go: Run, corpus: Path, tmp_path: Path,
+                                                      manifest: Callable[..., Any]) -> None:
     outcome = go(corpus, "-o", tmp_path / "s", "--sentences")
     assert outcome.code == 0, outcome.err
     content = manifest(tmp_path / "s")

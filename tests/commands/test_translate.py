@@ -1,4 +1,4 @@
-"""`bmtools translate`, as people call it."""
+"""`bmtools translate` on the command line."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def memory(tmp_path: Path) -> tuple[str, ...]:
     return ("translate", *PAIR, "--engine", "memory", "--memory", str(path))
 
 
-def test_sentences_end_at_no_abbreviation_of_ones_own(
-        run: Run, memory: tuple[str, ...], write_lines: Callable[..., Path],
-        tmp_path: Path) -> None:
+def test_sentences_do_not_end_at_user_abbreviations(run: Run, memory: tuple[str, ...],
+                                                    write_lines: Callable[..., Path],
+                                                    tmp_path: Path) -> None:
     (tmp_path / "own.txt").write_text("pain. ...\n")
     notes = write_lines("notes.jsonl", NOTES[0])
     outcome = run(*memory, notes, "--missing", "keep", "--abbreviations", tmp_path / "own.txt")
@@ -37,7 +37,7 @@ def test_sentences_end_at_no_abbreviation_of_ones_own(
 def test_a_stage_that_fails_midway_leaves_one_line_and_no_file(
         run: Run, write_lines: Callable[..., Path], tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch) -> None:
-    """Apertium stands here as a program that lists its modes and then breaks."""
+    """A program that lists its modes and then fails replaces Apertium here."""
     program = tmp_path / "bin" / "apertium"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n[ \"$1\" = -l ] && echo eng-ita && exit 0\n"
@@ -52,8 +52,8 @@ def test_a_stage_that_fails_midway_leaves_one_line_and_no_file(
     assert sorted(one.name for one in tmp_path.iterdir()) == ["bin", "notes.jsonl"]
 
 
-def test_a_server_that_is_not_there_is_one_line_and_no_file(
-        run: Run, write_lines: Callable[..., Path], tmp_path: Path) -> None:
+def test_an_unreachable_server_is_one_line_and_no_file(run: Run, write_lines: Callable[..., Path],
+                                                       tmp_path: Path) -> None:
     path = write_lines("notes.jsonl", *NOTES)
     outcome = run("translate", *PAIR, "--engine", "http", "--url", "http://127.0.0.1:9/v1",
                   "--served-model", "x", "--set", "retries=0", path, "-o", tmp_path / "out.jsonl")
@@ -64,8 +64,10 @@ def test_a_server_that_is_not_there_is_one_line_and_no_file(
 
 
 @pytest.mark.parametrize("to_file", [False, True])
-def test_a_question_that_loses_its_answers_ends_no_run(
-        run: Run, write_lines: Callable[..., Path], tmp_path: Path, to_file: bool) -> None:
+def test_a_question_that_loses_its_answers_does_not_end_the_run(run: Run,
+                                                                write_lines: Callable[..., Path],
+                                                                tmp_path: Path,
+                                                                to_file: bool) -> None:
     path = write_lines("q.jsonl", *({"id": one, "text": "It was p16INK4.", "question": "What?",
                                      "answers": [{"text": one, "start": 7}]}
                                     for one in ("p16", "p16INK4")))

@@ -1,4 +1,4 @@
-"""`bmtools verify` as people call it, on a small chain."""
+"""`bmtools verify` on the command line, for a small chain."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Text, records, records without duplicates, a vocabulary, a model, its student, their mean."""
+    """Text, records, distinct records, a vocabulary, a model, its student, and their mean."""
     from bmtools.cli.main import main
 
     folder = tmp_path_factory.mktemp("chain")
@@ -43,18 +43,18 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def copy(chain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the chain, elsewhere, in which the commands run."""
+    """A copy of the chain in another folder, in which the commands run."""
     shutil.copytree(chain, tmp_path / "chain")
     monkeypatch.chdir(tmp_path / "chain")
     return tmp_path / "chain"
 
 
 def differing(outcome: Any) -> dict[str, str]:
-    """Return the lines that are not about what is the same."""
+    """Return the lines about files that differ."""
     return {line["path"]: line["state"] for line in outcome.records if line["state"] != "same"}
 
 
-def test_nothing_has_changed(run: Run, copy: Path) -> None:
+def test_an_unchanged_chain_has_no_differences(run: Run, copy: Path) -> None:
     outcome = run("verify", "merged", "--strict")
     assert outcome.code == 0, outcome.err
     assert {line["path"]: line["state"] for line in outcome.records} == dict.fromkeys(
@@ -65,8 +65,7 @@ def test_nothing_has_changed(run: Run, copy: Path) -> None:
     assert "same" in root
 
 
-def test_a_file_that_was_read_is_looked_at_though_another_has_its_bytes(
-        run: Run, copy: Path) -> None:
+def test_an_input_is_verified_even_if_another_file_equals_it(run: Run, copy: Path) -> None:
     run("clean", "raw.jsonl", "--min-words", "1", "-o", "same.jsonl")
     run("build-vocab", "same.jsonl", "--size", "120", "--allow-fewer", "-o", "others")
     assert run("verify", "others").code == 0
@@ -77,7 +76,7 @@ def test_a_file_that_was_read_is_looked_at_though_another_has_its_bytes(
     assert run("verify", "others").code == 0, "made anew, by a record of its own"
 
 
-def test_a_changed_source_is_named_though_copies_of_it_are_above(run: Run, copy: Path) -> None:
+def test_a_changed_source_is_named_despite_unchanged_copies(run: Run, copy: Path) -> None:
     below = copy / "a" / "b"
     below.mkdir(parents=True)
     for name in ("notes.txt", "raw.jsonl", "raw.jsonl.bmtools.json"):
@@ -114,7 +113,7 @@ def test_a_changed_byte_is_named_wherever_it_is(run: Run, copy: Path) -> None:
         os.utime(copy / file, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def test_missing_and_added_files_and_inputs_that_are_nowhere(run: Run, copy: Path) -> None:
+def test_missing_files_added_files_and_missing_inputs(run: Run, copy: Path) -> None:
     (copy / "model" / "vocab.txt").unlink()
     (copy / "model" / "more.txt").touch()
     outcome = run("verify", "model")
@@ -123,7 +122,7 @@ def test_missing_and_added_files_and_inputs_that_are_nowhere(run: Run, copy: Pat
     shutil.rmtree(copy / "model")
     (copy / "notes.txt").unlink()
     outcome = run("verify", "merged")
-    assert outcome.code == 0, outcome.err  # what is not there cannot be compared, and is named
+    assert outcome.code == 0, outcome.err  # missing files are named but cannot be compared
     assert sorted(differing(outcome).values()) == ["not found", "not found"]
     strict = run("verify", "merged", "--strict")
     assert (strict.code, strict.records) == (1, outcome.records)
@@ -154,8 +153,8 @@ def test_an_edited_record_is_named(run: Run, copy: Path, path: str, old: str, ne
     assert path in differing(outcome)
 
 
-def test_a_whole_folder(run: Run, copy: Path) -> None:
-    """Each output with a record, also the second of two that have the same content."""
+def test_a_complete_folder(run: Run, copy: Path) -> None:
+    """Each output with a record is verified, even if two have the same content."""
     shutil.copytree("model", "deeper/model")
     shutil.copytree("model", "deeper/other.run/step-1")
     (copy / "deeper" / "other.run" / "step-1" / "state.json").touch()
@@ -177,7 +176,7 @@ def test_a_whole_folder(run: Run, copy: Path) -> None:
     assert len(outcome.records) == len({line["path"] for line in outcome.records})
 
 
-def test_an_input_of_a_folder_below_is_looked_at(run: Run, copy: Path) -> None:
+def test_an_input_in_a_subfolder_is_verified(run: Run, copy: Path) -> None:
     (copy / "below").mkdir()
     (copy / "below" / "about.toml").write_text('name = "Febbre"\n')
     assert run("card", "model", "--about", "below/about.toml", "-o", "card.md").code == 0
@@ -187,7 +186,7 @@ def test_an_input_of_a_folder_below_is_looked_at(run: Run, copy: Path) -> None:
     assert outcome.code == 1 and differing(outcome) == {"below/about.toml": "changed"}
 
 
-def test_a_page_of_the_folder_in_which_it_lies(run: Run, copy: Path) -> None:
+def test_a_page_about_its_own_folder(run: Run, copy: Path) -> None:
     assert run("report", ".", "-o", "page.html").code == 0
     assert run("report", ".", "-o", "page.html", "--overwrite").code == 0
     inputs = json.loads((copy / "page.html.bmtools.json").read_text())["inputs"]
@@ -199,9 +198,8 @@ def test_a_page_of_the_folder_in_which_it_lies(run: Run, copy: Path) -> None:
     assert outcome.code == 1 and differing(outcome) == {"model/vocab.txt": "changed"}
 
 
-def test_every_file_of_every_directory_that_a_command_writes_is_looked_at(
-        run: Run, copy: Path) -> None:
-    """Also in folders below, with and without records of their own."""
+def test_every_file_of_every_output_directory_is_verified(run: Run, copy: Path) -> None:
+    """This includes files in subfolders, with and without separate records."""
     Path("labelled.jsonl").write_text("".join(json.dumps({
         "id": str(number), "text": f"Il paziente {number} ha febbre.", "label": "ab"[number % 3 > 0]
         }) + "\n" for number in range(9)))
@@ -229,5 +227,5 @@ def test_every_file_of_every_directory_that_a_command_writes_is_looked_at(
             file.write_bytes(content)
     (copy / "folds" / "fold-1" / "test.jsonl").unlink()
     assert differing(run("verify", "folds")) == {"folds/fold-1/test.jsonl": "missing"}
-    shutil.rmtree(copy / "tagger" / "fold-1")  # it had a record of its own
+    shutil.rmtree(copy / "tagger" / "fold-1")  # it had a separate record
     assert differing(run("verify", "tagger")) == {"tagger/fold-1": "missing"}
