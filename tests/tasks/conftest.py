@@ -1,4 +1,4 @@
-"""Small tokenizers of several families, learned on the spot."""
+"""Small tokenizers of several families, trained when needed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FAMILIES = ("wordpiece", "uncased", "bytes-trimmed", "bytes", "metaspace")
 
 
 def learn(family: str, texts: Sequence[str] = TEXTS, size: int = 0) -> Any:
-    """Learn a tokenizer: five families differ in what they make of spaces and accents."""
+    """Train a tokenizer; the five families differ in how they treat spaces and accents."""
     tokens = list(SPECIAL.values())
     if family in ("wordpiece", "uncased"):
         backend = Tokenizer(models.WordPiece(unk_token="[UNK]"))
@@ -68,7 +68,7 @@ def tokenizer(request: pytest.FixtureRequest, tokenizers: dict[str, Any]) -> Any
 
 @pytest.fixture(scope="session")
 def pair_tokenizers() -> dict[str, Any]:
-    """Tokenizers whose post-processors frame pairs as three architectures do, by name."""
+    """Tokenizers whose post-processors format pairs like three architectures, by name."""
     texts = [*TEXTS, *SENTENCES]
     roberta, modernbert = learn("bytes-trimmed", texts, 600), learn("bytes", texts, 600)
     modernbert.backend_tokenizer.post_processor = processors.TemplateProcessing(
@@ -88,5 +88,5 @@ def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 @pytest.fixture(scope="session")
 def bert(tmp_path_factory: pytest.TempPathFactory, pair_tokenizers: dict[str, Any]) -> Path:
-    """BERT alone."""
+    """A BERT model."""
     return save_random(tmp_path_factory.mktemp("models") / "bert", pair_tokenizers["bert"])

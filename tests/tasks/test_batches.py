@@ -31,7 +31,7 @@ def test_dice_equals_its_definition() -> None:
     assert dice_losses(LOGITS, TARGETS).tolist() == pytest.approx(expected)
 
 
-def test_balanced_weights_are_those_of_scikit_learn() -> None:
+def test_balanced_weights_equal_scikit_learn() -> None:
     from sklearn.utils.class_weight import compute_class_weight
 
     ids = np.array([0] * 7 + [1] * 2 + [3])
@@ -42,7 +42,7 @@ def test_balanced_weights_are_those_of_scikit_learn() -> None:
     assert np.array(ours)[ids].mean() == pytest.approx(1)
 
 
-def test_weighted_cross_entropy_is_torch_s() -> None:
+def test_weighted_cross_entropy_equals_torch() -> None:
     labels = [np.array([0, 0, 1]), np.array([2]), np.array([], dtype=np.int64)]
     weights = balanced_weights(np.array([2, 1, 1])).float()
     loss = make_loss(LabelConfig(class_weights="balanced"), labels, 3)(LOGITS, TARGETS)
@@ -53,7 +53,7 @@ def test_weighted_cross_entropy_is_torch_s() -> None:
 LABEL_SETS = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 1.0]])
 
 
-def test_dice_of_label_sets_equals_its_definition_and_has_the_right_direction() -> None:
+def test_dice_of_label_sets_equals_its_definition_and_lowers_errors() -> None:
     logits = LOGITS.clone().requires_grad_()
     found = dice_losses(logits, LABEL_SETS, label_sets=True)
     for row, right, losses in zip(LOGITS.tolist(), LABEL_SETS.tolist(), found.tolist(),
@@ -68,7 +68,7 @@ def test_dice_of_label_sets_equals_its_definition_and_has_the_right_direction() 
 
 
 @pytest.mark.parametrize("loss", ["cross-entropy", "dice"])
-def test_each_label_s_texts_weigh_as_scikit_learn_balances_them(loss: Any) -> None:
+def test_label_set_weights_equal_scikit_learn(loss: Any) -> None:
     from sklearn.utils.class_weight import compute_sample_weight
 
     training = np.array([[1, 0, 1]] * 6 + [[0, 0, 1]] * 3 + [[0, 1, 1]])
@@ -86,7 +86,7 @@ def test_each_label_s_texts_weigh_as_scikit_learn_balances_them(loss: Any) -> No
     ours = make_loss(LabelConfig(loss=loss, class_weights="balanced"), labels, 3,
                      label_sets=True)(LOGITS, LABEL_SETS)
     assert float(ours) == pytest.approx(expected)
-    # The ratio of both weights is torch's pos_weight: texts without the label by those with it.
+    # The ratio of both weights is torch's pos_weight: texts without the label / texts with it.
     assert weights[0, 1] / weights[0, 0] == pytest.approx(4 / 6)
 
 
@@ -99,7 +99,7 @@ def test_rare_labels_are_repeated_up_to_a_share(share: float, sizes: list[int]) 
             int((numbers == 8).sum())] == sizes
 
 
-def test_an_input_of_many_labels_belongs_to_its_rarest() -> None:
+def test_inputs_count_for_their_rarest_label() -> None:
     labels = [np.array([0, 0]), np.array([0]), np.array([0]), np.array([0, 1, 0]),
               np.array([], dtype=np.int64)]
     assert repeat_rare(labels, 1.0).tolist() == [0, 1, 2, 3, 3, 3, 4]

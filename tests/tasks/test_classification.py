@@ -38,7 +38,7 @@ MANY_EPOCHS = {**SETTINGS, "epochs": 12, "patience": 12, "learning_rate": 1e-3}
 
 
 def records(seed: int, count: int, pairs: bool = False) -> list[Record]:
-    """Texts with a word that decides the label; of pairs, the second text has it."""
+    """Texts with a word that decides the label; with pairs, it is in the second text."""
     rng = random.Random(seed)
     made = []
     for number in range(count):
@@ -83,7 +83,7 @@ def test_a_random_model_learns_and_transformers_agrees(checkpoint: Path, tmp_pat
 
 @pytest.mark.parametrize(("head", "pairs"), [("mlp", False), ("bilstm", True)])
 def test_other_heads_learn_and_merge(bert: Path, tmp_path: Path, head: str, pairs: bool) -> None:
-    """Probabilities are the same alone, or in a batch with padding after a merge."""
+    """Probabilities stay the same in a batch with padding and after a merge."""
     test = records(3, 20, pairs)
     result = bmtools.tasks.finetune(
         "classification", bert, records(1, 90, pairs), records(2, 20, pairs),
@@ -112,7 +112,7 @@ def test_titles_are_read_as_in_pretraining(bert: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["classification", "multilabel", "similarity"])
-def test_the_first_loss_is_that_of_transformers(bert: Path, name: str) -> None:
+def test_first_loss_equals_transformers(bert: Path, name: str) -> None:
     task: Any = similarity(bert) if name == "similarity" else multilabel(bert) \
         if name == "multilabel" else ClassificationTask(
             ClassificationConfig(32), load_encoder(bert, ClassificationTask.model_class))
@@ -134,8 +134,9 @@ def test_the_first_loss_is_that_of_transformers(bert: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(("metric", "best"), [("accuracy", 1), ("macro_f1", 2)])
-def test_a_metric_chooses_the_epoch(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                    metric: str, best: int) -> None:
+def test_metric_for_best_model_selects_the_epoch(bert: Path, tmp_path: Path,
+                                                 monkeypatch: pytest.MonkeyPatch, metric: str,
+                                                 best: int) -> None:
     scores = iter([{"accuracy": 0.9, "macro_f1": 0.3, "micro_f1": 0.9},
                    {"accuracy": 0.8, "macro_f1": 0.5, "micro_f1": 0.8}])
     monkeypatch.setattr(ClassificationTask, "score", lambda *_: Evaluation(next(scores), {}, 1.0))
@@ -220,11 +221,11 @@ def test_yesno_is_classification_of_question_and_text(question_model: Path, tmp_
     assert set(found[0][0]["probabilities"]) == {"yes", "no", "maybe"}
 
 
-# Labels of which a text has any number
+# Any number of labels
 
 
 def signed(seed: int, count: int) -> list[Record]:
-    """Sentences of documents of two, each with none to three signs, which decide the labels."""
+    """Pairs of sentences form documents; up to three signs in a sentence decide its labels."""
     rng = random.Random(seed)
     made = []
     for number in range(count):
@@ -282,8 +283,8 @@ def test_the_threshold_is_the_best_on_the_development_set(bert: Path) -> None:
     assert chosen.settings == {"threshold": chosen.details["threshold"]}
 
 
-def test_a_chosen_threshold_is_that_of_the_test_set_and_of_predictions(
-        bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chosen_threshold_is_used_on_the_test_set_and_in_predictions(
+         bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bmtools.tasks.classification._THRESHOLDS", [0.35])
     lines: list[dict[str, Any]] = []
     test = signed(3, 10)
@@ -299,7 +300,7 @@ def test_a_chosen_threshold_is_that_of_the_test_set_and_of_predictions(
                                    if value >= 0.35]
 
 
-def test_sets_of_labels_are_described(bert: Path) -> None:
+def test_label_sets_are_counted_and_noted(bert: Path) -> None:
     task = multilabel(bert)
     task.read("train", signed(1, 20))
     split = task.read("dev", [
@@ -331,8 +332,8 @@ def similarity(bert: Path) -> SimilarityTask:
                           load_encoder(bert, SimilarityTask.model_class))
 
 
-def test_predictions_are_in_the_scale_of_the_scores_and_transformers_agrees(
-        checkpoint: Path, tmp_path: Path) -> None:
+def test_predictions_have_the_scale_of_the_scores_and_equal_transformers( checkpoint: Path,
+                                                                         tmp_path: Path) -> None:
     result = bmtools.tasks.finetune(
         "similarity", checkpoint, rated(1, 60), rated(2, 12), tmp_path / "tuned",
         **{**SETTINGS, "epochs": 4, "learning_rate": 2e-3})

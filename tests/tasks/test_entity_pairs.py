@@ -54,8 +54,8 @@ def pair(name: str, start: int = 0) -> Candidate:
     ("crossing", {"entities": "marked"}, "[E1] Anti-[E2] TNF [/E1] drugs [/E2] block TNF.",
      ("Anti-[E2] TNF", "TNF [/E1] drugs")),
 ])
-def test_entities_are_told_apart(name: str, settings: dict[str, Any], text: str,
-                                 pooled: tuple[str, str]) -> None:
+def test_entities_are_replaced_or_marked(name: str, settings: dict[str, Any], text: str,
+                                         pooled: tuple[str, str]) -> None:
     found = mark(TEXT, pair(name), RelationsConfig(**settings))
     assert found.text == text
     assert tuple(found.text[start:end] for start, end in found.pooled) == pooled
@@ -64,7 +64,7 @@ def test_entities_are_told_apart(name: str, settings: dict[str, Any], text: str,
 
 
 def test_the_tokens_of_both_mentions_are_pooled(tokenizer: Any) -> None:
-    """In every family of tokenizers, cut or whole; a mention's tokens spell the mention."""
+    """In full and cut texts, the pooled tokens spell the mention."""
     text = "Il paziente ha l'ipertensione arteriosa, e il diabete mellito. " * 9
     end = text.rindex("diabete mellito") + 15
     candidate = Candidate({"id": "1", "start": 17, "end": 39, "type": "X"},
@@ -82,7 +82,7 @@ def test_the_tokens_of_both_mentions_are_pooled(tokenizer: Any) -> None:
         assert found.ids[-1] == tokenizer.sep_token_id
 
 
-def test_a_cut_keeps_both_mentions_and_what_is_near() -> None:
+def test_cut_keeps_both_mentions_and_nearby_tokens() -> None:
     rng = random.Random(0)
     for _ in range(500):
         length, size = rng.randint(1, 60), rng.randint(6, 40)
@@ -126,12 +126,11 @@ def pairs(**settings: Any) -> list[str]:
     ({"head_types": "CHEMICAL", "tail_types": "CHEMICAL"}, "T1-T3"),
     ({"within": "sentence"}, "T1-T2 T3-T4"),
 ])
-def test_pairs_are_those_that_types_and_sentences_allow(settings: dict[str, Any],
-                                                        expected: str) -> None:
+def test_types_and_sentences_limit_the_pairs(settings: dict[str, Any], expected: str) -> None:
     assert pairs(**settings) == expected.split()
 
 
-def test_a_sentence_is_read_alone_and_is_not_cut_inside_an_entity() -> None:
+def test_sentences_are_read_separately_and_do_not_split_entities() -> None:
     config = RelationsConfig(within="sentence")
     first, second = find_candidates(record(), ENTITIES, config)
     assert PLAIN[first.start:first.end] == "Aspirin blocks COX-1."
@@ -142,8 +141,8 @@ def test_a_sentence_is_read_alone_and_is_not_cut_inside_an_entity() -> None:
 
 
 @pytest.mark.parametrize("directed", [False, True])
-def test_labels_agree_with_a_twin(directed: bool) -> None:
-    """A pair has its first relation's type; whatever no label expresses is missed."""
+def test_labels_equal_a_second_implementation(directed: bool) -> None:
+    """A pair gets its first relation's type; relations that labels cannot represent are missed."""
     config = RelationsConfig(directed=directed, types="A,B", head_types="", tail_types="",
                              no_relation_label="none")
     candidates = find_candidates(record(), ENTITIES, config)[:-2]
@@ -178,9 +177,9 @@ def test_labels_agree_with_a_twin(directed: bool) -> None:
     ("Train", 27792, {"advise": 826, "effect": 1687, "int": 189, "mechanism": 1319}),
     ("Test/Test for DDI Extraction task", 5716,
      {"advise": 221, "effect": 360, "int": 96, "mechanism": 302})])
-def test_the_pairs_of_ddi_are_the_corpus_s_own(data: Path, part: str, total: int,
-                                               types: dict[str, int]) -> None:
-    """BLURB's 22,233 + 5,559 and 5,716 pairs (its table 3): every two drugs of a sentence."""
+def test_ddi_pairs_equal_the_published_counts(data: Path, part: str, total: int, types: dict[str,
+                                              int]) -> None:
+    """BLURB's table 3 has 22,233 + 5,559 and 5,716 pairs: all pairs of drugs in a sentence."""
     config, labels = RelationsConfig(), []
     for one in ddi_records([str(data / "en/re/DDI-2013/DDICorpus-2013.zip/DDICorpus" / part)]):
         found, missed = label_candidates(find_candidates(one, one["entities"], config),

@@ -37,7 +37,7 @@ SCHEDULE = LearningRateConfig(3e-3)
 
 
 def record(rng: random.Random, number: int, words: int = 12) -> Record:
-    """Ordinary words with marked ones between them, which are the entities."""
+    """Return a text of ordinary words and marked ones, which are the entities."""
     text, entities = "", []
     for _ in range(words):
         mention = rng.choice(list(MARKED)) if rng.random() < 0.25 else rng.choice(WORDS)
@@ -126,7 +126,7 @@ def test_predictions_have_exact_offsets(tune: Tune, tmp_path: Path) -> None:
             [f"T{n}" for n in range(1, len(gold["entities"]) + 1)]
 
 
-def test_the_saved_model_scores_as_reported(tune: Tune, tmp_path: Path) -> None:
+def test_saved_model_reproduces_the_reported_score(tune: Tune, tmp_path: Path) -> None:
     lines = tune(settings=FinetuneConfig(seeds=2, epochs=2, batch_size=8))
     seeds = [line for line in lines if "best_epoch" in line]
     best = max(seeds, key=lambda line: line["dev"]["f1"])
@@ -139,7 +139,7 @@ def test_the_saved_model_scores_as_reported(tune: Tune, tmp_path: Path) -> None:
     assert len(found) == best["dev"]["predicted"]
 
 
-def test_same_seed_same_bytes(tune: Tune, tmp_path: Path) -> None:
+def test_same_seed_writes_the_same_bytes(tune: Tune, tmp_path: Path) -> None:
     settings = FinetuneConfig(seeds=1, epochs=2, batch_size=8)
     first, second = (tune(output, settings=settings) for output in ("a", "b"))
     assert first[:-1] == second[:-1]
@@ -148,7 +148,7 @@ def test_same_seed_same_bytes(tune: Tune, tmp_path: Path) -> None:
     assert a == b and a != c
 
 
-def test_a_seed_does_not_depend_on_those_before_it(tune: Tune) -> None:
+def test_seeds_do_not_depend_on_earlier_seeds(tune: Tune) -> None:
     def lines_of(seed: int, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [line for line in lines if line.get("seed") == seed]
 
@@ -164,10 +164,10 @@ def test_a_seed_does_not_depend_on_those_before_it(tune: Tune) -> None:
     ([0.5, 0.5, 0.5], 1, 1, 2),
     ([0.0, 0.0, 0.0, 0.2, 0.2], 1, 4, 5),
 ])
-def test_training_stops_when_patience_ends(
-        checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scores: list[float],
+def test_training_stops_after_patience_evaluations(
+         checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scores: list[float],
         patience: int, best: int, ran: int) -> None:
-    """Equal scores are no progress; but as long as nothing is found, a falling loss is."""
+    """An equal score is not an improvement; while the score is 0, a lower loss is one."""
     coming = iter(scores)
     losses = iter(range(9, 0, -1))
     monkeypatch.setattr(NerTask, "score", lambda self, examples, outputs: Evaluation(
@@ -187,7 +187,7 @@ def tagger(checkpoint: Path, max_length: int = 24, merge_types: str = "") -> Ner
 
 def batches(checkpoint: Path, count: int, batch_size: int = 8, seed: int = 0,
             micro_batch_size: int = 0) -> TaskBatches:
-    """Three epochs of batches."""
+    """Return the batches of three epochs."""
     task = tagger(checkpoint)
     split = task.read("train", records(5, count, words=25))
     inputs = [window for example in split.examples for window in example.inputs]
@@ -215,7 +215,7 @@ def test_every_epoch_contains_every_example_once(examples: int, size: int) -> No
     assert examples <= size or (epochs[0] != epochs[1]).any()
 
 
-def test_examples_of_a_batch_have_similar_lengths() -> None:
+def test_batches_contain_similar_lengths() -> None:
     lengths = np.random.default_rng(0).integers(1, 65, size=5_000)
     chosen = [lengths[batch] for batch in shuffle_batches(lengths, 32, 0, 0)[:100]]
     filled = sum(batch.sum() for batch in chosen) / sum(batch.max() * 32 for batch in chosen)
@@ -233,8 +233,8 @@ def test_seeds_are_summarized_with_students_interval() -> None:
 
 
 @pytest.mark.parametrize("dev_fold", [None, 2])
-def test_folds_are_those_that_split_wrote(tmp_path: Path, dev_fold: int | None) -> None:
-    """Twelve sentences of six documents."""
+def test_folds_equal_the_output_of_split(tmp_path: Path, dev_fold: int | None) -> None:
+    """The set has twelve sentences in six documents."""
     whole = tmp_path / "all.jsonl"
     whole.write_bytes(b"".join(msgspec.json.encode(
         {"id": str(n), "text": f"a{n}", "label": "xy"[n % 3 > 0],

@@ -63,7 +63,7 @@ def records() -> list[Record]:
     return [Record(id=str(number), text=text) for number, text in enumerate(TEXTS)]
 
 
-def test_other_architectures_tag_and_come_back(checkpoint: Path, tmp_path: Path) -> None:
+def test_other_architectures_tag_and_reload(checkpoint: Path, tmp_path: Path) -> None:
     task = tagger(checkpoint)
     tokenizer = task.checkpoint.tokenizer
     original = AutoModelForMaskedLM.from_pretrained(checkpoint)
@@ -85,8 +85,8 @@ def test_other_architectures_tag_and_come_back(checkpoint: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize(("kind", "other"), [("linear", "mlp"), ("mlp", "linear")])
-def test_a_head_is_trained_further_for_the_same_labels(checkpoint: Path, tmp_path: Path, kind: Any,
-                                                       other: Any) -> None:
+def test_heads_for_the_same_labels_are_reused(checkpoint: Path, tmp_path: Path, kind: Any,
+                                              other: Any) -> None:
     def start(head: Any, directory: Path, labels: list[str]) -> Any:
         task = NerTask(NerConfig(40, head=head), load_encoder(directory, TAGGER))
         task.labels = labels
@@ -109,8 +109,8 @@ def test_a_head_is_trained_further_for_the_same_labels(checkpoint: Path, tmp_pat
 
 
 @pytest.mark.parametrize("model_class", [TAGGER, CLASSIFIER])
-def test_new_weights_depend_on_the_seed_alone(checkpoint: Path, model_class: str) -> None:
-    """Weights of the head: drawn from the seed, unless the checkpoint has them (ModernBERT's)."""
+def test_new_weights_depend_only_on_the_seed(checkpoint: Path, model_class: str) -> None:
+    """Head weights come from the seed unless the checkpoint contains them (ModernBERT)."""
     def draw(noise: int, seed: int) -> dict[str, torch.Tensor]:
         torch.manual_seed(noise)
         encoder = load_encoder(checkpoint, model_class)
@@ -127,7 +127,7 @@ def test_new_weights_depend_on_the_seed_alone(checkpoint: Path, model_class: str
         assert (first[name] == 0).all(), "new biases are 0"
 
 
-def test_a_head_without_one_output_layer_is_refused(checkpoint: Path) -> None:
+def test_head_without_output_layer_is_an_error(checkpoint: Path) -> None:
     with pytest.raises(CheckpointError, match=r"the head of a .*ForMaskedLM is not known"):
         load_encoder(checkpoint, "AutoModelForMaskedLM")
 
@@ -146,9 +146,9 @@ _ANNOTATED = [Record(
     ("classification", {}), ("classification", {"head": "mlp", "head_dropout": 0.0}),
     ("relations", {"pooling": "mentions"}), ("ner", {}), ("ner", {"crf": True}),
     ("ner", {"head": "bilstm", "head_dropout": 0.0})], ids=str)
-def test_limiting_the_last_layer_changes_no_gradient(
-        tmp_path: Path, tokenizers: dict[str, Any], family: str, name: str,
-        settings: dict[str, Any]) -> None:
+def test_limiting_the_last_layer_keeps_gradients( tmp_path: Path, tokenizers: dict[str, Any],
+                                                 family: str, name: str, settings: dict[str,
+                                                 Any]) -> None:
     tokenizer = tokenizers["wordpiece"]
     torch.manual_seed(0)
     model = AutoModelForMaskedLM.from_config(tiny_config(

@@ -24,7 +24,7 @@ def words_of(tokenizer: Any, text: str) -> list[str]:
 
 def assert_whole(words: Any, windows: list[Window], tokenizer: Any, text: str,
                  max_length: int) -> None:
-    """Every token is in one window; every word has one first token, its own."""
+    """Every token is in one window, and every word has its own first token."""
     encoding = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
     assert [number for window in windows for number in window.ids] == encoding.ids
     indices, before = [], 0
@@ -40,22 +40,22 @@ def assert_whole(words: Any, windows: list[Window], tokenizer: Any, text: str,
         assert first < end and last > start
 
 
-def test_words_of_every_family(tokenizer: Any) -> None:
+def test_words_are_found_by_every_family(tokenizer: Any) -> None:
     found = words_of(tokenizer, ACCENTED)
     assert found[:2] == ["Caffe\u0301", ","]
     assert "".join(found) == ACCENTED.replace(" ", "")
-    # Brackets are left out: a vocabulary may hold `(PKU)` as one piece, which no border can cut.
+    # Brackets are not compared, because `(PKU)` may be one token that cannot be split.
     assert {"l", "'", "asma"} <= set(found)
 
 
-def test_accents_that_a_normalizer_drops_stay_with_their_word(tokenizers: dict[str, Any]) -> None:
+def test_dropped_accents_stay_with_their_word(tokenizers: dict[str, Any]) -> None:
     encoding = tokenizers["uncased"].backend_tokenizer.encode(
         "Caffe\u0301", add_special_tokens=False)
     assert max(end for _, end in encoding.offsets) == 5, "the accent is not in any offset"
     assert cut(tokenizers["uncased"], "Caffe\u0301")[0] == [[0, 6]]
 
 
-def test_signs_are_words_where_metaspace_has_none(tokenizers: dict[str, Any]) -> None:
+def test_metaspace_words_are_split_at_punctuation(tokenizers: dict[str, Any]) -> None:
     text = "diabete mellito, [asma]."
     encoding = tokenizers["metaspace"].backend_tokenizer.encode(text, add_special_tokens=False)
     assert len({*encoding.word_ids}) == 3
@@ -64,12 +64,12 @@ def test_signs_are_words_where_metaspace_has_none(tokenizers: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("family", ["wordpiece", "metaspace"])
-def test_unspaced_scripts_have_words(tokenizers: dict[str, Any], family: str) -> None:
+def test_unspaced_scripts_are_split_into_words(tokenizers: dict[str, Any], family: str) -> None:
     text = "患者は糖尿病です。"
     assert len(words_of(tokenizers[family], text)) >= 6
 
 
-def test_spaces_belong_to_no_word(tokenizer: Any) -> None:
+def test_words_do_not_contain_spaces(tokenizer: Any) -> None:
     text = " \n  asma \t\u00a0 \n e \u200b zero  "
     for word in words_of(tokenizer, text):
         assert word == word.strip()
@@ -77,15 +77,15 @@ def test_spaces_belong_to_no_word(tokenizer: Any) -> None:
 
 
 @pytest.mark.parametrize("max_length", [8, 13, 40, 512])
-def test_every_token_is_seen_once(tokenizer: Any, max_length: int) -> None:
+def test_every_token_is_in_one_window(tokenizer: Any, max_length: int) -> None:
     texts = [ACCENTED * 7, "Due casi di E. coli! 患者は糖尿病です。" * 6, "x" * 90, "", "a " * 50]
     for text, found in zip(texts, cut_into_windows(tokenizer, texts, max_length), strict=True):
         assert_whole(*found, tokenizer, text, max_length)
 
 
 @pytest.mark.parametrize("max_length", [8, 13, 512])
-def test_tokens_in_place_of_words(tokenizer: Any, max_length: int) -> None:
-    """A token that shares no character has its own label; windows are those of words."""
+def test_tokens_can_be_tagged_like_words(tokenizer: Any, max_length: int) -> None:
+    """Tokens that do not share a character have their own labels; the windows stay the same."""
     for text in (ACCENTED * 5, "Due casi di E. coli! 患者は糖尿病です。" * 4, "x" * 40, ""):
         [(words, windows)] = cut_into_windows(tokenizer, [text], max_length)
         [(tokens, others)] = cut_into_windows(tokenizer, [text], max_length, by_token=True)
@@ -99,7 +99,7 @@ def test_tokens_in_place_of_words(tokenizer: Any, max_length: int) -> None:
                                    and not any(one < start < end for one, end in offsets)}
 
 
-def test_no_word_is_cut_that_fits(tokenizers: dict[str, Any]) -> None:
+def test_words_are_not_split_if_they_fit(tokenizers: dict[str, Any]) -> None:
     tokenizer = tokenizers["wordpiece"]
     text = "ipertensione arteriosa fenilchetonuria " * 8
     _, windows = cut(tokenizer, text, 30)
@@ -111,8 +111,8 @@ def test_no_word_is_cut_that_fits(tokenizers: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("max_length", "stride"), [(13, 4), (24, 11), (24, 128), (60, 16)])
-def test_words_are_tagged_in_the_window_with_most_context(tokenizer: Any, max_length: int,
-                                                          stride: int) -> None:
+def test_words_are_tagged_in_the_window_with_the_most_context(tokenizer: Any, max_length: int,
+                                                              stride: int) -> None:
     text = "Due casi di E. coli! Dose 3.5 mg, ipertensione arteriosa fenilchetonuria. " * 6
     [(words, windows)] = cut_into_windows(tokenizer, [text], max_length, stride=stride)
     ids = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).ids
@@ -136,7 +136,7 @@ def test_words_are_tagged_in_the_window_with_most_context(tokenizer: Any, max_le
         assert all(contexts[owner] >= side - 1 for side in sides)
 
 
-def test_a_text_that_fits_is_one_window_at_any_stride(tokenizer: Any) -> None:
+def test_short_texts_are_one_window_for_any_stride(tokenizer: Any) -> None:
     texts = [ACCENTED, "Due casi. " * 3, ""]
     size = max(len(tokenizer(text).input_ids) for text in texts) + 2
     for (_, plain), (_, overlapping) in zip(
@@ -148,7 +148,7 @@ def test_a_text_that_fits_is_one_window_at_any_stride(tokenizer: Any) -> None:
 
 
 def starts(tokenizer: Any, text: str, max_length: int) -> list[str]:
-    """The text of each window's first word."""
+    """Return the first word of each window."""
     words, windows = cut(tokenizer, text, max_length)
     found, before = [], 0
     for window in windows:
@@ -163,11 +163,11 @@ def test_windows_begin_with_sentences(tokenizers: dict[str, Any]) -> None:
     assert set(starts(tokenizers["wordpiece"], text, 50)) <= {"Un", "Dose"}
 
 
-def test_a_line_ends_a_sentence(tokenizers: dict[str, Any]) -> None:
+def test_line_breaks_end_sentences(tokenizers: dict[str, Any]) -> None:
     assert set(starts(tokenizers["wordpiece"], "caso di due mg\n" * 12, 40)) == {"caso"}
 
 
-def test_tokens_of_white_space_are_named(tokenizers: dict[str, Any]) -> None:
+def test_white_space_tokens_are_listed(tokenizers: dict[str, Any]) -> None:
     text = "asma  (PKU)   e \n DNA " * 4
     blank = 0
     for tokenizer in tokenizers.values():
@@ -186,7 +186,7 @@ TEXTS = ["il paziente ha l'asma", "", "due casi di febbre e dolore, con ipertens
 
 @pytest.fixture(params=["bert", "roberta", "modernbert"])
 def own(request: pytest.FixtureRequest, pair_tokenizers: dict[str, Any]) -> Any:
-    """A tokenizer whose post-processor knows pairs."""
+    """A tokenizer with a post-processor for pairs."""
     return pair_tokenizers[request.param]
 
 
@@ -196,7 +196,7 @@ def encoder(tokenizer: Any, max_length: int, segments: int = 2) -> PairEncoder:
 
 
 @pytest.mark.parametrize("max_length", [8, 9, 16, 23, 512])
-def test_inputs_equal_the_tokenizers_own(own: Any, max_length: int) -> None:
+def test_inputs_equal_the_tokenizers_encoding(own: Any, max_length: int) -> None:
     pairs = [(first, second or None) for first in TEXTS for second in TEXTS]
     encoded = list(encoder(own, max_length).encode(pairs))
     for (first, second), found in zip(pairs, encoded, strict=True):
@@ -219,7 +219,7 @@ def test_special_tokens_in_a_text_are_read_as_text(tokenizer: Any) -> None:
     assert not special & {*window.ids.tolist()}
 
 
-def test_without_a_post_processor_the_format_is_berts(tokenizers: dict[str, Any]) -> None:
+def test_default_format_is_berts(tokenizers: dict[str, Any]) -> None:
     tokenizer = tokenizers["metaspace"]
     [found] = encoder(tokenizer, 64).encode([("asma", "asma")])
     part = tokenizer.backend_tokenizer.encode("asma", add_special_tokens=False).ids
@@ -237,7 +237,7 @@ def test_the_longer_text_is_truncated_first(lengths: tuple[int, int], size: int,
 
 
 @pytest.mark.parametrize("segments", [1, 2])
-def test_batches_are_padded_and_have_segments_where_the_model_has(own: Any, segments: int) -> None:
+def test_batches_are_padded_and_have_segments_if_needed(own: Any, segments: int) -> None:
     pairs = encoder(own, 32, segments=segments)
     inputs = list(pairs.encode([("asma", None), ("due", "casi di febbre")]))
     batch = pairs.collate(inputs)

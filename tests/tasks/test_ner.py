@@ -30,7 +30,7 @@ def entity(text: str, mention: str, kind: str = "X") -> dict[str, Any]:
 
 
 def make_task(tokenizer: Any, max_length: int = 512, merge_types: str = "") -> NerTask:
-    """A task that reads and collates, around a model that has only a length."""
+    """Make a task that reads and collates, with a model that has only a maximum length."""
     model = SimpleNamespace(base_model=None, base_model_prefix="",
                             config=SimpleNamespace(max_position_embeddings=512))
     checkpoint: Any = SimpleNamespace(tokenizer=tokenizer, model=model, path="tagger")
@@ -39,7 +39,7 @@ def make_task(tokenizer: Any, max_length: int = 512, merge_types: str = "") -> N
 
 def read(tokenizer: Any, *entities: dict[str, Any], text: str = TEXT, merge_types: str = ""
          ) -> tuple[TaggedText, list[str], dict[str, Any]]:
-    """Read a record; returns its example, tags and counts."""
+    """Read a record; return its example, tags and counts."""
     task = make_task(tokenizer, merge_types=merge_types)
     split = task.read("train", [Record(id="1", text=text, entities=list(entities))])
     [example] = split.examples
@@ -52,7 +52,7 @@ def spans(example: TaggedText, tags: list[str]) -> list[tuple[int, int, str]]:
             for first, after, kind in tags_to_spans(tags)]
 
 
-def test_offsets_come_back_exactly(tokenizer: Any) -> None:
+def test_offsets_are_recovered_exactly(tokenizer: Any) -> None:
     given = [entity(TEXT, "Caffe\u0301"), entity(TEXT, "🧬🧬", "Y"),
              entity(TEXT, "diabete mellito"), entity(TEXT, "arteriosa")]
     example, tags, counts = read(tokenizer, *given)
@@ -64,8 +64,8 @@ def test_offsets_come_back_exactly(tokenizer: Any) -> None:
 @pytest.mark.parametrize(("mention", "found"), [
     ("diab", "diabete"), ("bete mell", "diabete mellito"), ("mellito, ", "mellito,"),
     (" e", "e")])
-def test_borders_inside_words_are_counted(tokenizers: dict[str, Any], mention: str,
-                                          found: str) -> None:
+def test_boundaries_inside_words_are_counted(tokenizers: dict[str, Any], mention: str,
+                                             found: str) -> None:
     example, tags, counts = read(tokenizers["wordpiece"], entity(TEXT, mention))
     assert counts["unaligned"] == 1 and counts["reachable"] == 0
     assert [TEXT[start:end] for start, end, _ in spans(example, tags)] == [found]
@@ -73,7 +73,7 @@ def test_borders_inside_words_are_counted(tokenizers: dict[str, Any], mention: s
 
 
 def test_tokens_represent_entities_inside_words(tokenizers: dict[str, Any]) -> None:
-    """Translated sets join mentions and words: `CORCOR` are two genes."""
+    """Translated sets contain joined mentions: `CORCOR` is two genes."""
     text = "Due casicasi e duecasi."
     given = [{"start": start, "end": start + 4, "type": "X"} for start in (4, 8, 18)]
     for family in ("wordpiece", "uncased", "bytes"):
@@ -92,7 +92,7 @@ def test_tokens_represent_entities_inside_words(tokenizers: dict[str, Any]) -> N
         assert split.notes == []
 
 
-def test_the_longest_of_overlapping_entities_is_tagged(tokenizer: Any) -> None:
+def test_longest_overlapping_entity_is_tagged(tokenizer: Any) -> None:
     whole = entity(TEXT, "diabete mellito")
     part = entity(TEXT, "mellito", "Y")
     example, tags, counts = read(tokenizer, part, whole)
@@ -102,7 +102,7 @@ def test_the_longest_of_overlapping_entities_is_tagged(tokenizer: Any) -> None:
     assert len(example.gold) == 2, "the score still expects both"
 
 
-def test_discontinuous_entities_are_taken_whole(tokenizers: dict[str, Any]) -> None:
+def test_discontinuous_entities_are_read_as_one(tokenizers: dict[str, Any]) -> None:
     start, end = TEXT.index("diabete"), TEXT.index(" arteriosa")
     parts = {"start": start, "end": end, "type": "X",
              "spans": [[start, start + 7], [end - 4, end]]}
@@ -118,7 +118,7 @@ def test_types_can_be_merged(tokenizer: Any) -> None:
     assert counts["repeated"] == 1
 
 
-def test_records_without_annotation_are_refused(tokenizer: Any) -> None:
+def test_records_without_annotation_are_rejected(tokenizer: Any) -> None:
     task = make_task(tokenizer)
     records = [Record(id="1", text="asma", place="a.jsonl:3"),
                Record(id="2", text="asma", entities=[entity("asma", "asma")], place="a.jsonl:4")]
@@ -141,9 +141,8 @@ def test_training_leaves_out_windows_without_a_word(tokenizers: dict[str, Any]) 
 
 
 @pytest.mark.parametrize("pieces", ["first", "all"])
-def test_an_entity_at_a_border_of_windows_is_found(tokenizers: dict[str, Any],
-                                                   pieces: Any) -> None:
-    """A word is an entity if `caso` is two words before; only overlapping windows see both."""
+def test_entities_at_window_boundaries_are_found(tokenizers: dict[str, Any], pieces: Any) -> None:
+    """An entity follows two words after `caso`; only overlapping windows contain both words."""
     text = "".join("caso e mg " + "due " * (number % 5) for number in range(30))
     entities = [{"start": found.start(), "end": found.end(), "type": "X"}
                 for found in re.finditer("mg", text)]
@@ -171,7 +170,7 @@ def test_an_entity_at_a_border_of_windows_is_found(tokenizers: dict[str, Any],
 
 
 @pytest.mark.parametrize("labels", [["LABEL_0"], ["O", "X"], ["B-"], ["Q-X"]])
-def test_labels_of_other_schemes_are_refused(tokenizer: Any, labels: list[str]) -> None:
+def test_labels_of_other_schemes_are_errors(tokenizer: Any, labels: list[str]) -> None:
     task = make_task(tokenizer)
     task.accept_labels(["O", "B-X", "I-X"])
     with pytest.raises(CheckpointError, match=f"found labels {', '.join(labels)}, expected O"):
@@ -195,7 +194,7 @@ def test_words_are_tagged_in_each_scheme(scheme: str, tags: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_entities_come_back_from_every_scheme(scheme: str) -> None:
+def test_every_scheme_recovers_its_entities(scheme: str) -> None:
     rng = random.Random(0)
     for _ in range(200):
         borders = sorted(rng.sample(range(30), 8))
@@ -208,8 +207,8 @@ def test_entities_come_back_from_every_scheme(scheme: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["bio", "bioul"])
-def test_what_a_scheme_forbids_comes_from_no_entities(scheme: str) -> None:
-    """Pairs of tags that entities of three words can make are those that are allowed."""
+def test_allowed_transitions_equal_those_of_real_entities(scheme: str) -> None:
+    """Entities of up to three words produce exactly the allowed pairs of tags."""
     labels = group_labels(scheme, "XY", False)[0]
     made = set()
     spans = [(start, end) for start in range(4) for end in range(start + 1, 5)]
@@ -226,7 +225,7 @@ def test_what_a_scheme_forbids_comes_from_no_entities(scheme: str) -> None:
 
 
 @pytest.mark.parametrize("letters", ["BIO", "BILUO", "IO"])
-def test_tags_of_every_scheme_are_read_as_seqeval_reads_them(letters: str) -> None:
+def test_spans_of_every_scheme_equal_seqeval(letters: str) -> None:
     sequence_labeling = pytest.importorskip("seqeval.metrics.sequence_labeling")
     rng = random.Random(1)
     choices = ["O", *(f"{letter}-{kind}" for letter in letters[:-1] for kind in ("X", "a-b"))]
@@ -237,7 +236,7 @@ def test_tags_of_every_scheme_are_read_as_seqeval_reads_them(letters: str) -> No
         assert tags_to_spans(tags) == theirs
 
 
-def test_strict_spans_are_those_of_seqeval() -> None:
+def test_strict_spans_equal_seqeval() -> None:
     scheme = pytest.importorskip("seqeval.scheme")
     rng = random.Random(2)
     for _ in range(500):

@@ -1,4 +1,4 @@
-"""Fine-tuning in processes: shared by several, and resumed after a kill."""
+"""Fine-tuning in several processes and resuming after a kill."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def records(seed: int, count: int) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Directory of a model of two layers with random weights, and of three sets."""
+    """Directory with a random two-layer model and three sets."""
     folder = tmp_path_factory.mktemp("fine-tuning")
     save_random(folder / "model", learn_wordpiece((r["text"] for r in records(9, 80)), 120),
                 "bert-2x64")
@@ -71,7 +71,7 @@ def start(data: Path, tmp_path: Path) -> Start:
 
 
 def results(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leave out what differs between runs."""
+    """Remove values that differ between runs."""
     return [{name: value for name, value in line.items()
              if name not in ("wall_seconds", "checkpoint")} for line in lines]
 
@@ -84,13 +84,13 @@ def numbers(value: Any) -> list[float]:
     return [value] if isinstance(value, float | int) else []
 
 
-# The last of five batches has one input, which leaves a second process without any.
+# The last of five batches has one input, so a second process gets none.
 @pytest.mark.parametrize(("task", "settings"), [
     ("ner", ("--micro-batch-size", 3, "--seeds", 2)), ("ner", ("--crf",)), ("qa", ("--stride", 4)),
     ("classification", ("--class-weights", "balanced")), ("multilabel", ()),
     ("similarity", ()), ("classification", ("--head", "bilstm", "--set", "head_dropout=0"))])
-def test_several_processes_give_the_results_of_one(start: Start, tmp_path: Path, task: str,
-                                                   settings: tuple[object, ...]) -> None:
+def test_several_processes_produce_the_results_of_one(start: Start, tmp_path: Path, task: str,
+                                                      settings: tuple[object, ...]) -> None:
     given = (task, "of-1", "--seeds", 1, "--epochs", 2, "--set", "dropout=0", *settings)
     one = start(*given).succeed()
     two = start(given[0], "of-2", *given[2:], processes=2).succeed()
@@ -109,14 +109,14 @@ EACH_EVALUATION = """
 import bmtools.tasks.unfinished as unfinished
 unfinished.SHARE_OF_SAVING = float("inf")
 """
-# Everything that keeps state between steps and evaluations.
+# All settings that keep state between steps and evaluations.
 STATEFUL = ("--seeds", 3, "--epochs", 4, "--patience", 2, "--eval-steps", 3, "--set", "mixout=0.3",
             "--set", "l2_sp=0.01", "--set", "layer_decay=0.9", "--set", "dropout=0.1")
 FINAL = ("model.safetensors", "seeds.jsonl")
 
 
 def dies_at(number: int, moment: str = "after") -> str:
-    """Return a hook: SIGKILL before or after something is noted for the n-th time."""
+    """Return a hook that sends SIGKILL before or after the n-th write of the state."""
     return f"""{EACH_EVALUATION}
 write, calls = unfinished.Unfinished._write, []
 def die(self):
@@ -146,9 +146,9 @@ def same_files(ours: Path, theirs: Path, names: Sequence[str] = FINAL) -> None:
     ("classification", ("after", "before"), ("--seeds", 2, "--epochs", 3, "--set",
      "optimizer=muon", "--precision", "bf16", "--micro-batch-size", 3)),
     ("qa", ("after",), ("--seeds", 1, "--epochs", 3, "--stride", 4, "--set", "weight_decay=5"))])
-def test_a_killed_run_ends_as_one_that_was_not(start: Start, tmp_path: Path, task: str,
-                                               moments: Sequence[str],
-                                               settings: tuple[object, ...]) -> None:
+def test_killed_run_ends_like_an_uninterrupted_run(start: Start, tmp_path: Path, task: str,
+                                                   moments: Sequence[str], settings: tuple[object,
+                                                   ...]) -> None:
     whole = start(task, "whole", *settings).succeed()
     expected, found = evaluations(whole), []
     for number, moment in enumerate(moments):
@@ -218,11 +218,11 @@ def test_only_the_same_run_is_resumed(start: Start, data: Path, tmp_path: Path) 
     assert not list(tmp_path.glob("*.run"))
 
 
-def test_a_signal_keeps_what_is_done(start: Start, tmp_path: Path) -> None:
+def test_finished_work_is_kept_after_a_signal(start: Start, tmp_path: Path) -> None:
     given = ("ner", "out", "--seeds", 1, "--epochs", 500, "--patience", 500)
     job = start(*given, hook=EACH_EVALUATION).until(
         lambda: (tmp_path / "out.run/state.json").exists()).send(signal.SIGTERM)
     assert job.wait() == [128 + signal.SIGTERM]
-    assert "the last evaluation, if" in job.err and "--resume continues" in job.err
+    assert "the last evaluation, if" in job.err and "continue with --resume" in job.err
     assert start(*given, "--overwrite", "--epochs", 1).succeed().records[0]["split"] == "train"
     assert not list(tmp_path.glob("*.run"))

@@ -38,7 +38,7 @@ TEXT = ("Il paziente ha l'ipertensione arteriosa, e (PKU). Caffe\u0301 naÃ¯ve ðŸ
 
 
 def records(seed: int, count: int, without: int = 0) -> list[Record]:
-    """Texts with one disease, which every question asks for; some of them without."""
+    """Texts with one disease, the answer to every question; the first texts contain none."""
     rng = random.Random(seed)
     made = []
     for number in range(count):
@@ -64,7 +64,7 @@ def qa(checkpoint: Path, **settings: Any) -> QaTask:
 
 
 @pytest.mark.parametrize(("length", "stride"), [(24, 5), (32, 0), (48, 15), (400, 128)])
-def test_windows_are_those_of_transformers(checkpoint: Path, length: int, stride: int) -> None:
+def test_windows_equal_transformers(checkpoint: Path, length: int, stride: int) -> None:
     task = qa(checkpoint, max_length=length, stride=stride)
     tokenizer: Any = AutoTokenizer.from_pretrained(checkpoint)
     question, text = "due caffe\u0301 e dolore", "il paziente con febbre e asma " * 9
@@ -85,8 +85,8 @@ def test_windows_are_those_of_transformers(checkpoint: Path, length: int, stride
             assert text[start:end].strip() == text[slice(*mine)]
 
 
-def test_every_family_gives_exact_offsets(tokenizer: Any) -> None:
-    """Tokens lie in the text in order, without white space; accents stay with their letter."""
+def test_every_family_has_exact_offsets(tokenizer: Any) -> None:
+    """Tokens are in order and without white space; accents stay with their letter."""
     found = tokenize_each(tokenizer, [TEXT])[TEXT]
     for start, end in zip(found.starts, found.ends, strict=True):
         token = TEXT[start:end]
@@ -100,7 +100,7 @@ def test_every_family_gives_exact_offsets(tokenizer: Any) -> None:
     assert found.find(TEXT.index(" DNA"), TEXT.index(" DNA") + 1) is None
 
 
-def test_windows_without_the_answer_point_to_the_first_token(bert: Path) -> None:
+def test_target_without_answer_is_the_first_token(bert: Path) -> None:
     task = qa(bert)
     record = Record(id="1", question="il dolore", text="la febbre " * 30 + "asma " + "e due " * 9,
                     answers=[{"text": "asma", "start": 300}])
@@ -127,7 +127,7 @@ def cuts_a_word(text: str, place: int) -> bool:
 
 def brute_force(example: Any, outputs: Any, longest: int, null: bool,
                 whole_words: bool) -> list[tuple[Any, ...]]:
-    """Score each span of each window, one by one: best first, with probabilities."""
+    """Score each span of each window separately; return them best first, with probabilities."""
     scores: dict[tuple[int, int], float] = {}
     for window, logits in zip(example.inputs, outputs, strict=True):
         for first in range(window.size):
@@ -152,8 +152,8 @@ def brute_force(example: Any, outputs: Any, longest: int, null: bool,
 @pytest.mark.parametrize("no_answer", [False, True])
 @pytest.mark.parametrize("whole_words", [False, True])
 @pytest.mark.parametrize("length", [24, 400])
-def test_answers_are_those_of_a_search_through_all_spans(
-        bert: Path, tokenizer: Any, length: int, whole_words: bool, no_answer: bool) -> None:
+def test_answers_equal_a_search_through_all_spans( bert: Path, tokenizer: Any, length: int,
+                                                  whole_words: bool, no_answer: bool) -> None:
     task = qa(bert, max_length=length, stride=5, max_answer_tokens=4, top_k=7,
               no_answer=no_answer, whole_words=whole_words)
     rng = np.random.default_rng(0)
@@ -181,7 +181,7 @@ def test_answers_are_those_of_a_search_through_all_spans(
         assert task.find(blank, []).spans == []
 
 
-def test_equal_scores_give_each_span_once_in_order(bert: Path) -> None:
+def test_spans_with_equal_scores_are_distinct_and_ordered(bert: Path) -> None:
     task = qa(bert, top_k=5000, max_answer_tokens=30, max_length=500)
     text = " ".join(f"{number:03}" for number in range(90))
     [example] = task.encode([Record(id="1", text=text, question="chi")])
@@ -191,7 +191,7 @@ def test_equal_scores_give_each_span_once_in_order(bert: Path) -> None:
     assert found == sorted(found)
 
 
-# Threshold of no answer
+# Threshold for no answer
 
 
 def test_the_threshold_is_the_best_of_all(bert: Path) -> None:
@@ -250,7 +250,7 @@ def test_a_random_model_learns_and_transformers_agrees(checkpoint: Path, tmp_pat
         assert answers[0]["score"] == pytest.approx(share, abs=1e-3)
 
 
-def test_the_first_loss_is_that_of_transformers(checkpoint: Path) -> None:
+def test_first_loss_equals_transformers(checkpoint: Path) -> None:
     task = qa(checkpoint)
     examples = task.read("train", records(1, 9)).examples
     model = task.new_model(0).eval()
@@ -269,7 +269,7 @@ def test_the_first_loss_is_that_of_transformers(checkpoint: Path) -> None:
 
 
 def test_two_hidden_layers_learn_in_two_stages(checkpoint: Path, tmp_path: Path) -> None:
-    """The second stage starts from the head of the first, as BioMegatron's BioASQ from SQuAD."""
+    """The second stage starts from the first one's head, like BioMegatron's BioASQ from SQuAD."""
     settings = {**SETTINGS, "head": "mlp", "head_layers": 2, "head_size": 32, "head_dropout": 0.1}
     test, lines = records(3, 20), list[dict[str, Any]]()
     bmtools.tasks.finetune("qa", checkpoint, records(1, 90), records(2, 20), tmp_path / "first",

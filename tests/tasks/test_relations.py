@@ -37,7 +37,7 @@ SETTINGS: dict[str, Any] = {"seeds": 1, "epochs": 10, "batch_size": 8, "learning
 
 
 def records(seed: int, count: int, facts: int = 2) -> list[Record]:
-    """Sentences of some facts; what a drug does to an illness is the verb between them."""
+    """Sentences with some facts; the verb decides how drug and illness are related."""
     rng = random.Random(seed)
     made = []
     for number in range(count):
@@ -60,7 +60,7 @@ def records(seed: int, count: int, facts: int = 2) -> list[Record]:
 
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model of one layer with random weights; its vocabulary has neither @ nor $."""
+    """A random one-layer model; its vocabulary contains neither @ nor $."""
     tokenizer = learn_wordpiece([record["text"] for record in records(0, 50)], 200)
     return save_random(tmp_path_factory.mktemp("models") / "bert", tokenizer)
 
@@ -74,8 +74,9 @@ def make_task(bert: Path, **settings: Any) -> RelationsTask:
     ("marked", "starts", 2, "linear"), ("dummy", "mentions", 2, "linear"),
     ("dummy", "cls", 1, "linear"), ("dummy", "mentions-mean", 2, "mlp"),
     ("dummy", "cls", 1, "bilstm")])
-def test_a_random_model_learns_and_predicts_what_it_scored(
-        bert: Path, tmp_path: Path, entities: str, pooling: str, facts: int, head: str) -> None:
+def test_random_model_learns_and_predictions_match_its_score( bert: Path, tmp_path: Path,
+                                                             entities: str, pooling: str,
+                                                             facts: int, head: str) -> None:
     test, lines = records(3, 30, facts), []
     result = bmtools.tasks.finetune(
         "relations", bert, records(1, 100, facts), records(2, 20, facts), tmp_path / "tuned",
@@ -101,8 +102,8 @@ def test_a_random_model_learns_and_predicts_what_it_scored(
                    for arc in one["predicted"]["relations"])
 
 
-def test_relations_without_direction_are_scored_without_it(bert: Path, tmp_path: Path) -> None:
-    """Half of the gold relations start from the later entity, which no pair that is read does."""
+def test_undirected_relations_are_scored_without_direction(bert: Path, tmp_path: Path) -> None:
+    """Half of the gold relations start at the later entity, unlike all pairs that are read."""
     settings = {**SETTINGS, "head_types": "", "tail_types": "", "types": "TREATS"}
     made = [[record if number % 2 else record.replace(relations=[
         {"head": arc["tail"], "tail": arc["head"], "type": arc["type"]}
@@ -122,9 +123,10 @@ def test_relations_without_direction_are_scored_without_it(bert: Path, tmp_path:
     *((*row, "linear") for row in TABLE_12), ("original", "mentions-mean", "linear"),
     ("dummy", "mentions-mean", "mlp"), ("dummy", "cls", "mlp"), ("dummy", "cls", "bilstm"),
     ("marked", "mentions", "bilstm")])
-def test_heads_and_rows_of_table_12_read_what_they_say(bert: Path, tmp_path: Path, entities: str,
-                                                       pooling: str, head: str) -> None:
-    """Logits equal those computed from transformers' states by hand, before and after saving."""
+def test_heads_and_rows_of_table_12_equal_a_simple_implementation(bert: Path, tmp_path: Path,
+                                                                  entities: str, pooling: str,
+                                                                  head: str) -> None:
+    """Logits equal those computed from transformers' states layer by layer, also when reloaded."""
     task = make_task(bert, entities=entities, pooling=pooling, head=head, head_layers=2,
                      head_size=6)
     examples = task.read("train", records(1, 4)).examples
@@ -153,11 +155,11 @@ def test_heads_and_rows_of_table_12_read_what_they_say(bert: Path, tmp_path: Pat
 
 
 def logits_by_hand(head: Any, states: torch.Tensor, mentions: Any, pooling: str) -> torch.Tensor:
-    """Run the layers of a head, one by one, over the states of one input."""
+    """Apply the layers of a head, one by one, to the states of one input."""
     first = states[0]
     if head.lstm:
         states = head.lstm(states)[0]
-        first = torch.cat([states[-1, :3], states[0, 3:]])  # where each direction ends
+        first = torch.cat([states[-1, :3], states[0, 3:]])  # last states of both directions
     if pooling != "cls":
         own = [states[tokens.tolist()] for tokens in mentions]
         first = torch.cat([one.mean(dim=0) if pooling == "mentions-mean" else one.max(dim=0).values
@@ -177,16 +179,16 @@ def test_markers_become_tokens_that_transformers_reads(bert: Path, tmp_path: Pat
     after = AutoModel.from_pretrained(tmp_path / "tuned").get_input_embeddings().weight
     assert len(after) == len(before) + 4 == len(tokenizer)
     assert torch.allclose(after[:-4], before, atol=1e-6)
-    assert len({tuple(row) for row in after[-4:].tolist()}) == 4, "markers are told apart"
-    assert len(AutoTokenizer.from_pretrained(bert)) == len(before), "the encoder stays as it was"
+    assert len({tuple(row) for row in after[-4:].tolist()}) == 4, "embeddings of markers differ"
+    assert len(AutoTokenizer.from_pretrained(bert)) == len(before), "the encoder is not changed"
 
 
 @pytest.mark.parametrize(("settings", "new"), [
     ({}, ["@DRUG$", "@ILL$", "@DRUG-ILL$", "@ILL-DRUG$", "@DRUG-DRUG$", "@ILL-ILL$"]),
     ({"entities": "marked", "markers": "asa tnf cura vede"}, []),
     ({"entities": "original"}, [])])
-def test_what_the_vocabulary_cannot_spell_becomes_a_token(bert: Path, settings: dict[str, Any],
-                                                          new: list[str]) -> None:
+def test_names_missing_from_the_vocabulary_become_tokens(bert: Path, settings: dict[str, Any],
+                                                         new: list[str]) -> None:
     task = make_task(bert, **settings)
     known = task.checkpoint.tokenizer.get_vocab().keys()
     task.read("train", records(1, 9))
@@ -200,7 +202,7 @@ def test_what_the_vocabulary_cannot_spell_becomes_a_token(bert: Path, settings: 
 
 
 def test_scores_agree_with_scikit_learn(bert: Path) -> None:
-    """Micro, macro and weighted F1 over types; a relation between no pair counts as missed."""
+    """Micro, macro and weighted F1 over types; relations without a pair count as missed."""
     task = make_task(bert)
     task.labels = ["false", "A", "B"]
     rng = np.random.default_rng(0)
@@ -218,7 +220,7 @@ def test_scores_agree_with_scikit_learn(bert: Path) -> None:
     assert found.scores["support"] == sum(gold != "false") + 3
 
 
-def test_sets_are_described(bert: Path) -> None:
+def test_sets_are_counted_and_noted(bert: Path) -> None:
     task = make_task(bert, within="sentence", types="TREATS,NEW", max_length=12)
     task.read("train", records(1, 30))
     text = "asa cura febbre. tnf " + "cura " * 20 + "febbre."
@@ -247,13 +249,13 @@ def test_sets_are_described(bert: Path) -> None:
      "train: found no entities with the type 'DRUGS', set in head_types; did you mean 'DRUG'?"),
     ({"types": "TREAT"}, records(1, 9),
      "train: found no relations with the type 'TREAT', set in types; did you mean 'TREATS'?")])
-def test_sets_without_relations_are_refused(bert: Path, settings: dict[str, Any],
-                                            given: list[Record], found: str) -> None:
+def test_sets_without_relations_are_errors(bert: Path, settings: dict[str, Any],
+                                           given: list[Record], found: str) -> None:
     with pytest.raises(DataError, match=found.replace("?", r"\?")):
         make_task(bert, **settings).read("train", given)
 
 
-def test_records_that_cannot_be_paired_are_refused_or_collected(bert: Path) -> None:
+def test_records_that_cannot_be_paired_are_rejected(bert: Path) -> None:
     nameless = Record(id="x", text="asa", entities=[{"start": 0, "end": 3, "type": "D"}],
                       relations=[], place="a.jsonl:7")
     errors: list[RecordError] = []
@@ -266,7 +268,7 @@ def test_records_that_cannot_be_paired_are_refused_or_collected(bert: Path) -> N
         task.encode([nameless.without("entities")])
 
 
-def test_predicted_entities_come_before_a_record_s_own(bert: Path) -> None:
+def test_predicted_entities_are_preferred_to_annotated_ones(bert: Path) -> None:
     task = make_task(bert)
     task.into = "predicted"
     own = records(1, 1)[0]

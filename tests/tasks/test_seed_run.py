@@ -1,4 +1,4 @@
-"""Settings of a run: what is trained, how strongly, and when it is scored."""
+"""Settings of a run: trained weights, weights of labels, and evaluations."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ ENCODER = "bert.encoder.layer."
 
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory: pytest.TempPathFactory, pair_tokenizers: dict[str, Any]) -> Path:
-    """BERT of two layers with random weights."""
+    """A random BERT model with two layers."""
     return save_random(tmp_path_factory.mktemp("models") / "bert", pair_tokenizers["bert"],
                        "bert-2x64")
 
 
 @pytest.fixture
 def tuned(bert: Path, tmp_path: Path):
-    """Fine-tune, and return how far each weight of the encoder moved, by name, and the lines."""
+    """Fine-tune; return the distance that each encoder weight moved, by name, and the lines."""
     def call(output: str = "tuned", **settings: Any):
         lines: list[dict[str, Any]] = []
         bmtools.tasks.finetune("classification", bert, TRAIN, TRAIN[:8], tmp_path / output,
@@ -55,7 +55,7 @@ def tuned(bert: Path, tmp_path: Path):
     return call
 
 
-def test_frozen_weights_stay_and_the_others_move(tuned) -> None:
+def test_only_weights_that_are_not_frozen_change(tuned) -> None:
     moved, _ = tuned(frozen_layers=1)
     assert {name for name, distance in moved.items() if distance == 0} == {
         name for name in moved if name.startswith((f"{ENCODER}0.", "bert.embeddings."))}
@@ -79,7 +79,7 @@ def test_rare_labels_count_for_more(tuned, setting: dict[str, Any]) -> None:
     assert lines[-1]["dev_accuracy"]["mean"] == 1.0
 
 
-def test_seeds_are_listed_and_a_grid_keeps_what_is_best(tuned, tmp_path: Path) -> None:
+def test_seeds_can_be_listed_and_grid_keeps_the_best_settings(tuned, tmp_path: Path) -> None:
     _, lines = tuned(seed_list="5,3", grid="learning_rate=1e-9,3e-3", epochs=16, patience=16)
     tried = [line for line in lines if "grid" in line and "dev" not in line]
     assert [line["grid"]["learning_rate"] for line in tried] == [1e-9, 3e-3, 3e-3]
@@ -93,7 +93,7 @@ def test_seeds_are_listed_and_a_grid_keeps_what_is_best(tuned, tmp_path: Path) -
     assert (tmp_path / "tuned" / "grid.toml").read_text() == "learning_rate = 0.003\n"
 
 
-def test_a_constant_run_begins_as_a_shorter_one(tuned) -> None:
+def test_constant_run_begins_like_a_shorter_one(tuned) -> None:
     settings = {"schedule": "constant", "warmup_ratio": 0.0, "patience": 9}
     short, long = ([line for line in tuned(str(epochs), epochs=epochs, **settings)[1]
                     if "dev_loss" in line] for epochs in (2, 4))
@@ -101,8 +101,8 @@ def test_a_constant_run_begins_as_a_shorter_one(tuned) -> None:
 
 
 @pytest.mark.parametrize(("shorter", "best"), [((0.1, 0.6), {"epochs": 2}), ((0.1, 0.4), None)])
-def test_runs_decay_to_the_epoch_that_was_best(tuned, monkeypatch: pytest.MonkeyPatch,
-                                               shorter: tuple[float, ...], best: object) -> None:
+def test_runs_decay_by_the_best_epoch(tuned, monkeypatch: pytest.MonkeyPatch, shorter: tuple[float,
+                                      ...], best: object) -> None:
     scores = iter((0.2, 0.5, 0.4, 0.3, 0.2, *shorter))
     evaluate = SeedRun._evaluate
 
@@ -123,7 +123,7 @@ def test_runs_decay_to_the_epoch_that_was_best(tuned, monkeypatch: pytest.Monkey
 
 @pytest.fixture
 def diverging(monkeypatch: pytest.MonkeyPatch):
-    """Let some seeds diverge in their second step."""
+    """Make some seeds diverge in their second step."""
     step = Trainer.step
 
     def call(*seeds: int) -> None:
@@ -135,7 +135,7 @@ def diverging(monkeypatch: pytest.MonkeyPatch):
     return call
 
 
-def test_a_seed_that_diverges_loses_no_other(tuned, diverging, tmp_path: Path) -> None:
+def test_diverged_seed_does_not_affect_other_seeds(tuned, diverging, tmp_path: Path) -> None:
     _, without = tuned("without", seed_list="0,2")
     diverging(1)
     _, lines = tuned("with", seeds=3)
@@ -148,7 +148,7 @@ def test_a_seed_that_diverges_loses_no_other(tuned, diverging, tmp_path: Path) -
         assert (tmp_path / "with" / name).read_bytes() == (tmp_path / "without" / name).read_bytes()
 
 
-def test_combinations_that_diverge_lose(tuned) -> None:
+def test_diverged_combinations_are_not_selected(tuned) -> None:
     _, lines = tuned(grid="learning_rate=1e38,1e-3", warmup_ratio=0.0)
     combinations = {line["grid"]["learning_rate"]: line for line in lines
                     if "grid" in line and "checkpoint" not in line and "best_epoch" not in line}
@@ -172,8 +172,8 @@ def folds(tmp_path: Path) -> Path:
     return tmp_path / "folds"
 
 
-def test_folds_that_diverge_lose_no_other(bert: Path, tmp_path: Path, folds: Path,
-                                          diverging) -> None:
+def test_diverged_folds_do_not_affect_other_folds(bert: Path, tmp_path: Path, folds: Path,
+                                                  diverging) -> None:
     lines: list[dict[str, Any]] = []
 
     def finetune(**settings: Any) -> dict[str, Any]:
@@ -197,8 +197,8 @@ def test_folds_that_diverge_lose_no_other(bert: Path, tmp_path: Path, folds: Pat
     assert (tmp_path / "out/fold-0/model.safetensors").is_file(), "the older output stays"
 
 
-def test_a_fold_chooses_settings_of_a_grid_for_the_others(bert: Path, tmp_path: Path,
-                                                          folds: Path) -> None:
+def test_one_fold_selects_grid_settings_for_the_others(bert: Path, tmp_path: Path,
+                                                       folds: Path) -> None:
     lines: list[dict[str, Any]] = []
     bmtools.tasks.finetune("classification", bert, folds, None, tmp_path / "out", dev_fold=1,
                             grid="learning_rate=1e-30,3e-3 loss=dice",
@@ -214,7 +214,8 @@ def test_a_fold_chooses_settings_of_a_grid_for_the_others(bert: Path, tmp_path: 
     assert tomllib.loads((tmp_path / "out/grid.toml").read_text()) == best
 
 
-def test_each_seed_begins_with_its_own_loss_scale(tuned, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_seed_begins_with_the_initial_loss_scale(tuned,
+                                                      monkeypatch: pytest.MonkeyPatch) -> None:
     scales: list[float] = []
 
     def scaled(settings: Any) -> Any:
@@ -237,7 +238,7 @@ def test_each_seed_begins_with_its_own_loss_scale(tuned, monkeypatch: pytest.Mon
 
 def test_all_runs_train_in_the_precision_that_suits_the_machine(
         bert: Path, tuned, tmp_path: Path, folds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told once, also of folds and grids, and predictions stay in float32."""
+    """The precision is reported once, also with folds and grids; predictions stay in float32."""
     monkeypatch.setattr("bmtools.training.distributed.choose_precision",
                         lambda *_: PrecisionChoice("bf16", "as it is fast"))
     note = "precision auto: bf16, as it is fast"
@@ -257,7 +258,7 @@ def test_all_runs_train_in_the_precision_that_suits_the_machine(
     assert read_manifest(tmp_path / "out/fold-1")["settings"]["precision"] == "bf16"
 
 
-def test_a_loss_of_a_grid_is_that_of_its_combination(tuned) -> None:
+def test_combinations_of_a_grid_use_their_own_loss(tuned) -> None:
     _, alone = tuned("alone")
     _, after = tuned("after", grid="loss=dice,cross-entropy")
 
@@ -267,7 +268,7 @@ def test_a_loss_of_a_grid_is_that_of_its_combination(tuned) -> None:
     assert losses(after)[2:] == losses(alone) != losses(after)[:2]
 
 
-# Embeddings of the tokens that are read
+# Embeddings of the tokens in the sets
 
 
 EMBEDDINGS = {"bert": "bert.embeddings.word_embeddings.weight",
@@ -276,9 +277,9 @@ EMBEDDINGS = {"bert": "bert.embeddings.word_embeddings.weight",
 
 
 @pytest.mark.parametrize("family", EMBEDDINGS)
-def test_the_run_is_that_of_the_whole_vocabulary(
-        pair_tokenizers: dict[str, Any], tmp_path: Path, family: str,
-        monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_equals_a_run_with_the_full_vocabulary( pair_tokenizers: dict[str, Any],
+                                                   tmp_path: Path, family: str,
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = pair_tokenizers[family]
     save_random(tmp_path / "model", tokenizer, f"{family}-1x64")
     found = []
@@ -298,4 +299,4 @@ def test_the_run_is_that_of_the_whole_vocabulary(
         torch.testing.assert_close(partial[name], weight, rtol=1e-3, atol=1e-4)
     name = EMBEDDINGS[family]
     ratios = partial[name].norm(dim=1) / before[name].norm(dim=1)
-    assert (ratios < 0.99).sum() > len(ratios) / 2  # unread rows shrink, as weight decay has it
+    assert (ratios < 0.99).sum() > len(ratios) / 2  # weight decay shrinks the other rows

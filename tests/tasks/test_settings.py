@@ -23,12 +23,11 @@ from bmtools.tasks.settings import (
     ({"merge_types": " A"}, "merge_types: found ' A', expected a name without spaces"),
     ({"head_layers": 0}, "head_layers: found 0"), ({"head_size": 33}, "an even number"),
     ({"head_dropout": 1.0}, "head_dropout: found 1.0, expected 0 to below 1"),
-    ({"crf": True, "loss": "dice"}, "loss: found dice, expected cross-entropy beside crf"),
+    ({"crf": True, "loss": "dice"}, "loss: found dice, expected cross-entropy, because crf"),
     ({"crf": True, "class_weights": "balanced"}, "class_weights: found balanced, expected none"),
-    ({"crf": True, "label_pieces": "all"}, "label_pieces: found all, expected first beside crf"),
+    ({"crf": True, "label_pieces": "all"}, "label_pieces: found all, expected first, because crf"),
     ], ids=str)
-def test_settings_of_tagging_that_do_not_fit_are_refused(settings: dict[str, Any],
-                                                         message: str) -> None:
+def test_wrong_settings_of_tagging_are_errors(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         NerConfig(**settings)
 
@@ -38,13 +37,13 @@ def test_settings_of_tagging_that_do_not_fit_are_refused(settings: dict[str, Any
     ({"seed_list": "4294967296"}, "seed_list: found '4294967296', expected"),
     ({"seed_list": "9" * 5000}, f"seed_list: found '{'9' * 60}', expected"),
     ({"seed_list": "3,3"}, "seed_list: found '3,3', expected different whole")], ids=range(4))
-def test_absurd_seeds_are_refused_in_a_line(settings: dict[str, Any], message: str) -> None:
+def test_wrong_seeds_are_a_short_error(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message) as found:
         FinetuneConfig(**settings)
     assert len(str(found.value)) < 160
 
 
-def test_seeds_end_where_libraries_take_no_more() -> None:
+def test_seeds_must_not_exceed_the_limit_of_libraries() -> None:
     last = OptimizationConfig(seed=2**32 - 3)
     paths = ("ner", NerConfig(), Path("model"), Path("out"))
     FinetunePlan(*paths, FinetuneConfig(seeds=3), last)
@@ -58,7 +57,7 @@ def plan(grid: str) -> FinetunePlan:
                         FinetuneConfig(grid=grid))
 
 
-def test_every_combination_once_and_the_rest_as_it_was() -> None:
+def test_grid_yields_every_combination_once() -> None:
     found = list(grid_plans(plan("learning-rate=1e-5,3e-5 batch_size=16,32 loss=dice")))
     assert [values for values, _ in found] == [
         {"learning_rate": rate, "batch_size": size, "loss": "dice"}
@@ -70,7 +69,7 @@ def test_every_combination_once_and_the_rest_as_it_was() -> None:
         assert one.optimization == plan("").optimization
 
 
-def test_papers_grids() -> None:
+def test_named_grids_equal_their_papers() -> None:
     blurb = [one.finetuning.epochs for _, one in grid_plans(plan("blurb"))]
     assert len(blurb) == 30 and (min(blurb), max(blurb)) == (2, 60)
     assert [one.finetuning.epochs for _, one in grid_plans(plan("blurb epochs=7"))] == [7] * 6
@@ -81,7 +80,7 @@ def test_papers_grids() -> None:
     ("schedule=linear", [2, 4]), ("schedule=constant", [2, 4]), ("schedule=wsd", [2, 4]),
     ("schedule=constant warmup_ratio=0", [4]), ("schedule=constant warmup_steps=9", [4]),
     ("schedule=constant,cosine warmup_ratio=0", [4, 2, 4])])
-def test_a_run_that_contains_shorter_ones_is_trained_once(words: str, epochs: list[int]) -> None:
+def test_run_that_contains_shorter_runs_is_trained_once(words: str, epochs: list[int]) -> None:
     found = grid_plans(plan(f"{words} epochs=2,4"))
     assert [one.finetuning.epochs for _, one in found] == epochs
 
@@ -92,6 +91,6 @@ def test_a_run_that_contains_shorter_ones_is_trained_once(words: str, epochs: li
     ("seed=1,2", "found 'seed=1,2'"), ("head_size=32,33", "grid: head_size: found 33, expected an"),
     ("batch_size=16,0", "grid: batch_size: found 0, expected 1 or more"),
     ("max_length=64,128", "found 'max_length=64,128'")])
-def test_wrong_grids_are_told(grid: str, told: str) -> None:
+def test_wrong_grids_are_errors(grid: str, told: str) -> None:
     with pytest.raises(BmtoolsError, match=told):
         list(grid_plans(plan(grid)))

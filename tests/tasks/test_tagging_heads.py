@@ -26,7 +26,7 @@ MENTIONS = {"asma grave": "DIS", "insulina": "DRUG", "diabete": "DIS"}
 
 
 def record(number: int) -> Record:
-    """Mentions between other words; `asma grave` contains a sign, too."""
+    """Return a text of mentions and other words; `asma grave` also contains a sign."""
     text, entities = "", []
     for word in range(8):
         mention = [*MENTIONS, "il", "con due", "febbre"][(number * 5 + word * (number + 3)) % 6]
@@ -68,8 +68,8 @@ def found(output: Path, batch_size: int = 32,
 @pytest.mark.parametrize("settings", [
     {"head": "mlp", "head_layers": 2}, {"head": "bilstm"}, {"crf": True, "scheme": "bioul"},
     {"head": "bilstm", "crf": True}, {"scheme": "io"}, {"label_pieces": "all"}], ids=str)
-def test_every_head_learns_and_comes_back(encoder: Path, tmp_path: Path,
-                                          settings: dict[str, Any]) -> None:
+def test_every_head_learns_and_reloads(encoder: Path, tmp_path: Path, settings: dict[str,
+                                       Any]) -> None:
     summary = tune(encoder, tmp_path / "tuned", types="DIS,DRUG", **settings)
     reachable = 1 if settings.get("scheme") != "io" else 0.6
     assert summary["dev_f1"]["mean"] >= reachable
@@ -82,7 +82,7 @@ def test_every_head_learns_and_comes_back(encoder: Path, tmp_path: Path,
                                   if e["type"] != "SIGN"} for r in RECORDS[:12]]
 
 
-def test_a_grid_tries_layers_of_the_head(encoder: Path, tmp_path: Path) -> None:
+def test_grid_can_change_the_layers_of_the_head(encoder: Path, tmp_path: Path) -> None:
     """The written model has the layers of the best combination, which is not the last one."""
     summary = tune(encoder, tmp_path / "tuned", types="DIS,DRUG", head="mlp",
                    grid="head_layers=2 head_size=32,2")
@@ -94,7 +94,7 @@ def test_a_grid_tries_layers_of_the_head(encoder: Path, tmp_path: Path) -> None:
 
 
 def joined(number: int) -> Record:
-    """Mentions that are joined to another one or to a word, as translation leaves them."""
+    """Return mentions joined to another mention or word, as translation leaves them."""
     text, entities = "", []
     for word in range(4):
         first, second = [("asma", "insulina"), ("il", "asma"), ("due", "insulina"),
@@ -111,8 +111,7 @@ def joined(number: int) -> Record:
 @pytest.mark.parametrize("settings", [
     {}, {"label_pieces": "all"}, {"crf": True, "scheme": "bioul"},
     {"head": "mlp", "learning_rate": 1e-2}], ids=str)
-def test_entities_inside_words_come_back_from_tags_of_tokens(
-        tmp_path: Path, settings: dict[str, Any]) -> None:
+def test_token_tags_find_entities_inside_words( tmp_path: Path, settings: dict[str, Any]) -> None:
     records = [joined(number) for number in range(40)]
     tokenizer = learn_wordpiece(["asma insulina il due febbre"], 100)
     encoder = save_random(tmp_path / "random", tokenizer)
@@ -131,8 +130,8 @@ def test_entities_inside_words_come_back_from_tags_of_tokens(
 
 
 @pytest.mark.parametrize("settings", [{}, {"crf": True, "scheme": "bioul"}], ids=str)
-def test_overlapping_entities_of_different_types_come_back(
-        encoder: Path, tmp_path: Path, settings: dict[str, Any]) -> None:
+def test_overlapping_entities_of_different_types_are_found( encoder: Path, tmp_path: Path,
+                                                           settings: dict[str, Any]) -> None:
     tune(encoder, tmp_path / "tuned", overlapping=True, **settings)
     gold = [{(e["start"], e["end"], e["type"]) for e in r["entities"]} for r in RECORDS]
     assert found(tmp_path / "tuned") == gold
@@ -145,8 +144,8 @@ def test_overlapping_entities_of_different_types_come_back(
 @pytest.mark.parametrize("settings", [{"head": "bilstm", "head_layers": 2}, {"crf": True},
                                       {"head": "bilstm", "crf": True, "overlapping": True}],
                          ids=str)
-def test_padding_changes_nothing(encoder: Path, settings: dict[str, Any]) -> None:
-    """Outputs and the loss of windows in one batch are those that each has alone."""
+def test_padding_does_not_change_outputs_and_loss(encoder: Path, settings: dict[str, Any]) -> None:
+    """Windows in one batch have the same outputs and loss as separate windows."""
     task = NerTask(NerConfig(24, **settings), load_encoder(encoder, TAGGER))
     split = task.read("train", [*RECORDS[:4], Record(id="x", text="asma", entities=[])])
     model = task.new_model(1).eval()
@@ -167,7 +166,7 @@ def test_padding_changes_nothing(encoder: Path, settings: dict[str, Any]) -> Non
     assert loss(inputs) == pytest.approx(sum(loss([item]) for item in inputs), rel=1e-4)
 
 
-def test_dropout_of_the_head_is_its_own(encoder: Path) -> None:
+def test_head_has_its_own_dropout(encoder: Path) -> None:
     task = NerTask(NerConfig(24, head="mlp", head_dropout=0.9), load_encoder(encoder, TAGGER))
     task.read("train", RECORDS[:4])
     from bmtools.training.loop import set_dropout
@@ -180,7 +179,7 @@ def test_dropout_of_the_head_is_its_own(encoder: Path) -> None:
     assert torch.equal(head(states), head(states))
 
 
-def test_a_head_needs_the_settings_that_it_was_trained_with(encoder: Path, tmp_path: Path) -> None:
+def test_head_needs_the_settings_used_in_training(encoder: Path, tmp_path: Path) -> None:
     tune(encoder, tmp_path / "tuned", crf=True, epochs=1)
     with pytest.raises(CheckpointError, match="do not fit a StatesHead"):
         NerTask.load(tmp_path / "tuned", "cpu", NerConfig(24, head="bilstm", head_size=32))
@@ -190,22 +189,23 @@ def test_a_head_needs_the_settings_that_it_was_trained_with(encoder: Path, tmp_p
     ("GENE", "train: found no entities of the type GENE in 40 records, expected types among DIS, "
              "DRUG, SIGN"),
     ("DIS,GENE", "type GENE")])
-def test_types_that_training_lacks_are_refused(encoder: Path, tmp_path: Path, types: str,
-                                               message: str) -> None:
+def test_types_missing_from_training_are_errors(encoder: Path, tmp_path: Path, types: str,
+                                                message: str) -> None:
     with pytest.raises(DataError, match=message):
         tune(encoder, tmp_path / "tuned", types=types)
 
 
-def test_chosen_types_alone_are_found_and_expected(encoder: Path) -> None:
+def test_only_chosen_types_are_learned(encoder: Path) -> None:
     task = NerTask(NerConfig(24, types="SIGN, DRUG"), load_encoder(encoder, TAGGER))
     counts = task.read("train", RECORDS).counts
     assert list(counts["types"]) == ["DRUG", "SIGN"]
-    assert counts["overlapping"] == 0, "the disease around a sign is not there"
+    assert counts["overlapping"] == 0, "the disease around a sign is ignored"
     assert task.labels == ["O", "B-DRUG", "I-DRUG", "B-SIGN", "I-SIGN"]
 
 
 @pytest.mark.parametrize(("scheme", "reachable"), [("bio", 2), ("io", 0)])
-def test_neighbours_that_io_joins_are_reported(encoder: Path, scheme: str, reachable: int) -> None:
+def test_adjacent_entities_joined_by_io_are_reported(encoder: Path, scheme: str,
+                                                     reachable: int) -> None:
     task = NerTask(NerConfig(24, scheme=scheme), load_encoder(encoder, TAGGER))
     split = task.read("train", [Record(id="1", text="asma febbre", entities=[
         {"start": 0, "end": 4, "type": "X"}, {"start": 5, "end": 11, "type": "X"}])])
@@ -216,7 +216,7 @@ def test_neighbours_that_io_joins_are_reported(encoder: Path, scheme: str, reach
 
 
 def labels_of(encoder: Path, text: str, **settings: Any) -> list[str]:
-    """Name the label of each token, `-` without any."""
+    """Return the label of each token, or `-`."""
     task = NerTask(NerConfig(24, **settings), load_encoder(encoder, TAGGER))
     start = text.index("insulina")
     [example] = task.read("train", [Record(id="1", text=text, entities=[
@@ -226,7 +226,7 @@ def labels_of(encoder: Path, text: str, **settings: Any) -> list[str]:
     return [task.labels[one] if one >= 0 else "-" for [one] in row]
 
 
-def test_later_pieces_are_inside_what_their_word_is_in(encoder: Path) -> None:
+def test_later_tokens_of_a_word_have_inside_labels(encoder: Path) -> None:
     text = "due febbreasma insulinaasma asmadue"
     first = labels_of(encoder, text)
     pieces = labels_of(encoder, text, label_pieces="all")
@@ -242,8 +242,8 @@ def test_later_pieces_are_inside_what_their_word_is_in(encoder: Path) -> None:
     assert [label for label in bioul if label[0] in "BLU"] == ["B-X", "L-X"]
 
 
-def test_scores_over_tokens_are_those_of_seqeval(encoder: Path, tmp_path: Path) -> None:
-    """Labels from the collated batch, predictions from transformers' own pass."""
+def test_token_scores_equal_seqeval(encoder: Path, tmp_path: Path) -> None:
+    """Labels are from the collated batch, predictions directly from transformers."""
     seqeval = pytest.importorskip("seqeval.metrics")
     from seqeval.scheme import IOB2
 
@@ -272,9 +272,9 @@ def test_scores_over_tokens_are_those_of_seqeval(encoder: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize("settings", [
     {}, {"types": "DIS,DRUG"}, {"merge_types": "ANY"}, {"tags": "tokens"}], ids=str)
-def test_scores_over_tokens_are_the_same_for_predictions(encoder: Path, tmp_path: Path,
-                                                         settings: dict[str, Any]) -> None:
-    """Also of a long text that is read in windows, and with an entity inside a word."""
+def test_score_tasks_reproduces_token_scores(encoder: Path, tmp_path: Path, settings: dict[str,
+                                             Any]) -> None:
+    """Texts include one with several windows and an entity inside a word."""
     long = Record(id="long", text=" ".join(r["text"] for r in RECORDS), entities=[
         {"start": 1, "end": 3, "type": "DIS"}])
     test = [*RECORDS, long]
@@ -289,9 +289,9 @@ def test_scores_over_tokens_are_the_same_for_predictions(encoder: Path, tmp_path
 
 @pytest.mark.parametrize(("trained", "scored"), [
     ("", "DIS,DRUG,SIGN"), ("DIS,DRUG", "DIS,DRUG,SIGN")], ids=["overlapping", "unseen"])
-def test_entities_without_tags_count_as_missed_over_tokens(encoder: Path, trained: str,
-                                                           scored: str) -> None:
-    """A model whose tags are all right misses SIGN: inside a longer entity, or of no known type."""
+def test_entities_without_tags_count_as_missed_in_token_scores(encoder: Path, trained: str,
+                                                               scored: str) -> None:
+    """Correct tags miss SIGN, which is inside a longer entity or not a known type."""
     records = [*RECORDS, Record(id="sign", text="febbre il", entities=[
         {"start": 0, "end": 6, "type": "SIGN"}])] if trained else RECORDS
     task = NerTask(NerConfig(32, label_pieces="all", types=trained), load_encoder(encoder, TAGGER))
@@ -331,7 +331,7 @@ def batch(groups: int, labels: int) -> tuple[torch.Tensor, torch.Tensor, torch.T
 
 
 @pytest.mark.parametrize(("groups", "labels"), [(1, 5), (3, 3)])
-def test_likelihood_gradient_and_path_are_those_of_pytorch_crf(groups: int, labels: int) -> None:
+def test_likelihood_gradient_and_path_equal_pytorch_crf(groups: int, labels: int) -> None:
     torchcrf = pytest.importorskip("torchcrf")
     crf = fields(groups, labels)
     emissions, ids, mask = batch(groups, labels)
@@ -359,7 +359,7 @@ def test_likelihood_gradient_and_path_are_those_of_pytorch_crf(groups: int, labe
         assert found == theirs.decode(own.detach(), mask)
 
 
-def test_marginals_are_those_of_all_paths() -> None:
+def test_marginals_equal_sums_over_all_paths() -> None:
     crf = fields(2, 3)
     emissions, _, mask = batch(2, 3)
     found = crf.log_marginals(emissions, mask).exp()
@@ -374,14 +374,14 @@ def test_marginals_are_those_of_all_paths() -> None:
         torch.testing.assert_close(found[row, :length, group], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_forbidden_transitions_are_in_no_path() -> None:
+def test_paths_contain_only_allowed_transitions() -> None:
     crf = fields(1, 4)
     emissions = 9 * torch.randn(200, 6, 1, 4)
     path = crf.viterbi(emissions, torch.ones(200, 6, dtype=torch.bool))[..., 0]
     assert (crf.penalties[path[:, :-1], path[:, 1:]] == 0).all()
 
 
-def test_texts_that_sets_share_are_reported(encoder: Path, tmp_path: Path) -> None:
+def test_texts_in_several_sets_are_reported(encoder: Path, tmp_path: Path) -> None:
     lines: list[dict[str, Any]] = []
     own = [one.replace(text=f"{one['text']} {number}") for number, one in enumerate(RECORDS[:8])]
     test = [own[7].replace(text=own[7]["text"] + "  "), own[1]]
@@ -405,7 +405,7 @@ def test_titles_of_training_sets_are_counted(encoder: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize("settings", [{}, {"crf": True, "overlapping": True}], ids=str)
 def test_elements_are_learned_and_scored_by_words(encoder: Path, tmp_path: Path,
                                                   settings: dict[str, Any]) -> None:
-    """The reported scores are those that score-tasks finds for the same predictions."""
+    """The reported scores equal the result of score-tasks for the same predictions."""
     summary = finetune("pico", encoder, RECORDS, RECORDS[:10], tmp_path / "tuned", seeds=1,
                        epochs=3, batch_size=4, learning_rate=3e-3, max_length=24, **settings)
     reported = summary["dev_macro_f1"]["mean"]
@@ -420,8 +420,8 @@ def test_elements_are_learned_and_scored_by_words(encoder: Path, tmp_path: Path,
 
 @pytest.mark.parametrize("settings", [
     {"types": "DIS"}, {"types": "DIS", "merge_types": "PROT"}, {"merge_types": "PROT"}], ids=str)
-def test_score_tasks_reports_what_fine_tuning_reported(encoder: Path, tmp_path: Path,
-                                                       settings: dict[str, Any]) -> None:
+def test_score_tasks_reproduces_the_fine_tuning_score(encoder: Path, tmp_path: Path,
+                                                      settings: dict[str, Any]) -> None:
     summary = finetune("ner", encoder, RECORDS, RECORDS[:10], tmp_path / "tuned", seeds=1,
                        epochs=3, batch_size=4, learning_rate=3e-3, max_length=24, **settings)
     reported = summary["dev_f1"]["mean"]
