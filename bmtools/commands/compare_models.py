@@ -21,7 +21,7 @@ from bmtools.models.settings import SpeedConfig
     next_command="table {output} --columns parameters,megabytes,cpu.tokens_per_second")
 @click.argument("models", nargs=-1, required=True, type=inference_directory, metavar="CKPT...")
 @click.option("--texts", type=input_file, metavar="FILE", required=True,
-              help="Records whose first texts are read.")
+              help="Records whose first texts the models read.")
 @takes_settings(SpeedConfig, "config")
 @reports("the lines")
 def command(step: CommandStep, models: tuple[Path, ...], texts: str,
@@ -29,7 +29,7 @@ def command(step: CommandStep, models: tuple[Path, ...], texts: str,
     """Compare models by size, speed and memory.
 
     Prints a JSON line per checkpoint or exported model: parameters, megabytes on disk, and
-    tokens a second and peak memory on the CPU, measured here while models take turns.
+    tokens per second and peak memory on the CPU, measured here while models take turns.
     `bmtools table` shows them next to scores.
     """
     from bmtools.study.reports.compare_models import compare_models
@@ -38,5 +38,5 @@ def command(step: CommandStep, models: tuple[Path, ...], texts: str,
     first, *others = [(line["cpu"]["tokens_per_second"], line["model"]) for line in lines]
     speed, fastest = max(others, default=first)
     fact = f"{fastest} runs {speed / first[0]:.2g} times as fast as {first[1]} on the CPU" \
-        if others else f"{first[1]} reads {first[0]:,} tokens a second on the CPU"
+        if others else f"{first[1]} reads {first[0]:,} tokens per second on the CPU"
     finish(step, fact)

@@ -1,4 +1,4 @@
-"""`bmtools export`: records as the files of the field, models as those of other engines."""
+"""`bmtools export`: records to common file formats, and models to other engines."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from bmtools.status import counted
     "bmtools export conll train.jsonl -o train.tsv",
     "bmtools export model tagger --int8 -o ward"))
 def command() -> None:
-    """Turn records into the files of the field, and models into those of engines.
+    """Convert records to common file formats, and models for other engines.
 
-    Name a format, then files of records; "-" or nothing means stdin. What a format cannot hold is
-    counted on stderr. `bmtools import` reads all of them again, except files of predicted answers.
-    `bmtools export model` takes a checkpoint.
+    Give a format, then files of records; "-" or no file means stdin. Annotations that a format
+    cannot represent are counted on stderr. `bmtools import` can read all formats except files of
+    predicted answers. `bmtools export model` converts a checkpoint.
     """
 
 
@@ -63,15 +63,15 @@ def _format(name: str, options: str, *examples: str) -> Callable[..., click.Comm
               help="Prefixes of the tags.")
 @click.option("--tokenization", type=Choice(get_args(Tokenization)), default="whitespace",
               show_default=True,
-              help="What separates tokens: white space, or punctuation too.")
+              help="Separators of tokens: white space, or also punctuation.")
 @reads_records
 @writes_records()
 def conll(step: CommandStep, records: RecordReader, reject: Reject, output: str, scheme: Scheme,
           tokenization: Tokenization) -> None:
-    """Tokens and tags by tab, a blank line behind every sentence.
+    """Write tokens and tags separated by tabs, with a blank line after every sentence.
 
-    Every line of a text is a sentence. Entities in parts, or that overlap a longer one, are left
-    out; relations and other keys are no part of the format.
+    Every line of a text is a sentence. Discontinuous entities, and entities that overlap a longer
+    one, are left out. The format does not contain relations and other keys.
     """
     from bmtools.corpus.formats.sets.conll import conll_lines
 
@@ -85,10 +85,10 @@ def conll(step: CommandStep, records: RecordReader, reject: Reject, output: str,
 @reads_records
 @writes_records()
 def squad(step: CommandStep, records: RecordReader, reject: Reject, output: str) -> None:
-    """Questions and answers of SQuAD.
+    """Write questions and answers in SQuAD's format.
 
-    The form is that of 2.0, which tools for 1.1 read as well. Neighbouring records with
-    the same text make a paragraph.
+    The format is version 2.0, which tools for 1.1 can also read. Consecutive records with the same
+    text form a paragraph.
     """
     from bmtools.corpus.formats.sets.squad import squad_parts
 
@@ -104,9 +104,9 @@ def squad(step: CommandStep, records: RecordReader, reject: Reject, output: str)
 @writes_records()
 def squad_answers(step: CommandStep, records: RecordReader, reject: Reject, output: str,
                   predicted: str) -> None:
-    """Predicted answers or labels by id, as the scripts of SQuAD and PubMedQA read them.
+    """Write predicted answers or labels by id, for the scripts of SQuAD and PubMedQA.
 
-    Each record has its best answer, or "" if it has none. A record with a label has that.
+    Each record has its best answer, or "" without an answer; a record with a label has its label.
     """
     from bmtools.tasks.metrics import answers
 
@@ -121,7 +121,7 @@ def squad_answers(step: CommandStep, records: RecordReader, reject: Reject, outp
 @writes_records()
 def bioasq_answers(step: CommandStep, records: RecordReader, reject: Reject, output: str,
                    predicted: str) -> None:
-    """Predicted answers to factoid and yes/no questions, as BioASQ takes them.
+    """Write predicted answers to factoid and yes/no questions in BioASQ's format.
 
     Answers to a factoid question are merged over its texts, and the five best are written.
     """
@@ -137,10 +137,10 @@ def bioasq_answers(step: CommandStep, records: RecordReader, reject: Reject, out
 @writes_directory
 def brat(step: CommandStep, records: RecordReader, reject: Reject, output: Path,
          overwrite: bool) -> None:
-    """Texts and annotations of BRAT, named by the ids of records.
+    """Write texts and annotations in BRAT's format, in files named by record ids.
 
-    Ids of entities that are not T1, T2 and so on are replaced. Further annotations that import
-    brat kept are written again, unless they refer to an annotation that the record does not have.
+    Ids of entities other than T1, T2 and so on are replaced. Further annotations that import brat
+    kept are written again, unless they refer to an annotation that the record does not have.
     """
     from bmtools.corpus.formats.sets.brat import write_brat
 
@@ -156,17 +156,18 @@ def brat(step: CommandStep, records: RecordReader, reject: Reject, output: Path,
     topics="checkpoints devices")
 @click.argument("model", type=checkpoint_directory, metavar="CKPT")
 @click.option("--calibration", type=input_file, multiple=True, metavar="FILE",
-              help="Records whose texts int8 is calibrated on, and outputs are compared on.")
+              help="Records with texts for the calibration of int8 and the comparison of outputs.")
 @click.option("--int8", is_flag=True,
               help="Round matrices, and the states they multiply, to eight bits.")
 @writes_directory
 @prints_results
 def model(step: CommandStep, model: Path, calibration: tuple[str, ...], int8: bool,
           output: Path, overwrite: bool) -> None:
-    """A checkpoint for OpenVINO, checked against its own outputs.
+    """Export a checkpoint to OpenVINO, and compare its outputs with the checkpoint's.
 
-    Prints a JSON line: the precision, the size, and how far logits are from the checkpoint's on
-    random tokens and on the texts. predict, score-pppl and score-mrr take the directory as --model.
+    Prints a JSON line: the precision, the size, and the difference of logits from the checkpoint's
+    on random tokens and on the texts. predict, score-pppl and score-mrr accept the directory as
+    --model.
     """
     from bmtools.export.export import export_model
     from bmtools.study.cards.card import write_cards
@@ -187,7 +188,7 @@ _ALWAYS = ("id", "text", "meta")
 
 def _counting(records: Iterable[Record], counts: Counter[str],
               keys: Sequence[str]) -> Iterator[Record]:
-    """Count records, and the keys of theirs that the format does not hold."""
+    """Count records, and their keys that the format does not contain."""
     held = {*_ALWAYS, *keys}
     for record in counted(records, "exporting"):
         counts[_RECORDS] += 1

@@ -1,4 +1,4 @@
-"""`bmtools score-masking`, by `bmtools.scoring.masked_lm_loss`."""
+"""`bmtools score-masking`, which uses `bmtools.scoring.masked_lm_loss`."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from bmtools.status import counted
 def command(step: CommandStep, records: RecordReader, reject: Reject, models: tuple[Path, ...],
             output: str, config: MaskedLmLossConfig, terms: Path | None, by: tuple[str, ...],
             statistics: StatisticsConfig, inference: InferenceConfig) -> None:
-    """Score checkpoints by what they restore under several ways of masking.
+    """Score checkpoints by how well they restore masked tokens.
 
     Prints a JSON line for each checkpoint and each combination of --masking, --mask-rate and
     --corruption: the perplexity over masked tokens, its interval over documents and its spread
-    over draws, the accuracy, and how much was masked. Checkpoints that share a vocabulary get the
-    same masks; a line for each two of them and each combination has their difference.
+    over draws, the accuracy, and the share that was masked. Checkpoints with the same vocabulary
+    get the same masks. For each pair of them and each combination, a line has the difference.
     """
     with usage_errors():
         config.check_usage(terms is not None)

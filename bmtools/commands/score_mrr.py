@@ -28,25 +28,24 @@ from bmtools.scoring.settings import MrrConfig
 @scores_checkpoints(MrrConfig, "masked word")
 @reads_records
 @click.option("--terms", type=InputFile(allow_dash=False), metavar="FILE",
-              help="Mask the words of these terms, one term a line, wherever they occur in texts "
+              help="Mask the words of these terms, one term per line, wherever they occur in texts "
                    "without a mask.")
-@writes_plot("scores, and how ranks change from checkpoint to checkpoint,")
+@writes_plot("scores, and changes of ranks between checkpoints,")
 @fails_under("a checkpoint's mrr")
 @click.option("--fail-below-baseline", metavar="FILE",
               type=InputFile(Path, allow_dash=False),
-              help="Exit with 3 if a checkpoint's mrr is below that in this file: lines that "
-                   "score-mrr wrote, or records whose token frequencies are the baseline.")
+              help="Exit with 3 if a checkpoint's mrr is below the reference in this file: lines "
+                   "that score-mrr wrote, or records whose token frequencies are the baseline.")
 def command(step: CommandStep, records: RecordReader, models: tuple[Path, ...],
             baseline: str | None, output: str, plot: Path | None, fail_under: float | None,
             fail_below_baseline: Path | None, **options: Any) -> None:
     """Score checkpoints by mean reciprocal rank of masked words.
 
-    Records have a text with one [MASK], whatever the checkpoint's own mask token is, the word
-    behind it as target and, if known, a domain. In texts without a mask the words of their
-    entities and of --terms are masked, each once. Prints a JSON line per checkpoint: mrr with an
-    interval over documents (sentences if records name no document), hits, ranks, counts, the same
-    by domain, and a signature; then one for each two checkpoints with their difference on the same
-    maskings.
+    Records have a text with one [MASK] (for any checkpoint), the hidden word as target and, if
+    known, a domain. In texts without a mask, each word of their entities and of --terms is masked
+    once. Prints a JSON line per checkpoint: mrr with an interval over documents (sentences if
+    records name no document), hits, ranks, counts, the same by domain, and a signature. For each
+    pair of checkpoints, a line has the difference on the same maskings.
     """
     from bmtools.scoring.mrr import MaskScore, mrr
     from bmtools.scoring.regression_gate import check_bound, check_regression, read_reference
@@ -54,8 +53,8 @@ def command(step: CommandStep, records: RecordReader, models: tuple[Path, ...],
     reference = read_reference(fail_below_baseline) if fail_below_baseline else []
     if fail_below_baseline and not reference:
         if baseline not in (None, str(fail_below_baseline)):
-            raise click.UsageError("--fail-below-baseline: found other records than --baseline, "
-                                   "expected the same file")
+            raise click.UsageError("--fail-below-baseline: found other records than --baseline; "
+                                   "give the same file for both")
         baseline = str(fail_below_baseline)
     words: list[JsonObject] = []
 

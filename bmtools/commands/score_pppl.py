@@ -29,9 +29,9 @@ def command(step: CommandStep, records: RecordReader, models: tuple[Path, ...], 
     """Score checkpoints by pseudo-perplexity.
 
     Prints a JSON line per checkpoint: pppl over all tokens with an interval over documents, the
-    mean over sentences, bits per character and per word, counts, and a signature; then one for
-    each two checkpoints with their difference on the same sentences. A sentence that one
-    checkpoint cannot take is kept from all.
+    mean over sentences, bits per character and per word, counts, and a signature. For each pair of
+    checkpoints, a line has the difference on the same sentences. A sentence that is too long for
+    one checkpoint is not scored with any.
     """
     from bmtools.scoring.pppl import pppl
     from bmtools.scoring.regression_gate import check_bound

@@ -35,19 +35,19 @@ from bmtools.status import counted
 def command(step: CommandStep, records: RecordReader, reject: Reject, models: tuple[Path, ...],
             config: EmbeddingSpaceConfig, inference: InferenceConfig, plot: Path | None,
             output: str) -> None:
-    """Score the spread of words in embedding space, and the separation of rare ones.
+    """Score the spread of words in embedding space, and the separation of rare words.
 
-    Words are runs of letters whatever their case; as many are drawn from each band of frequency,
-    and the same occurrences of each are read by all models. Prints a JSON line per checkpoint:
+    Words are runs of letters in any case. The same number is sampled from each frequency band, and
+    all models read the same occurrences of each word. Prints a JSON line per checkpoint:
 
     \b
     average_cosine       between occurrences of different words: 0 isotropic,
-                         1 all alike
+                         1 identical
     partition_isotropy   1 isotropic, 0 not at all
     self_similarity      mean cosine between occurrences of one word; adjusted:
-                         less average_cosine
-    own_band_neighbours  share of nearest words of a word's own band, beside
-                         chance_neighbours
+                         minus average_cosine
+    own_band_neighbours  share of a word's nearest words that are in its band,
+                         to compare with chance_neighbours
     silhouette           of bands, -1 to 1
 
     with 95 % intervals over words, the change from the first checkpoint, the same by band, and a

@@ -34,27 +34,28 @@ _WIDEST = 10_000
                 type=NamedInput(InputRecords(Path.is_dir)))
 @click.option("--suite", required=True, metavar="NAME|FILE",
               type=NameOrFile(lambda name: name in suite_names(), suite_names),
-              help=f"Suite: {', '.join(suite_names())}, or a TOML file of one's own.")
+              help=f"Suite: {', '.join(suite_names())}, or your own TOML file.")
 @click.option("--published", type=click.Choice(get_args(Shown)), default="main", show_default=True,
-              help="Published scores beside one's own: tables that compare models, or all.")
+              help="Published scores to show with yours: tables that compare models, or all.")
 @click.option("--compare-with", "baseline", metavar="MODEL",
-              help="Also give differences to this model, in points and in percent of its score.")
-@click.option("--name", metavar="NAME", help="Name of the model that all results are of, where "
-              "the files spell it differently.")
+              help="Also show differences from this model, in points and in percent of its score.")
+@click.option("--name", metavar="NAME", help="Name of the model of all results, if the files spell "
+              "it differently.")
 @click.option("--sets", "lists_sets", is_flag=True, help="Print the suite's sets instead, with "
-              "task, metrics, groups and sizes; this reads nothing.")
+              "task, metrics, groups and sizes; reads no results.")
 @click.option("--format", "form", type=click.Choice(["latex"]),
-              help="Print tables for LaTeX; --table prints Markdown where stdout is no terminal.")
+              help="Print tables for LaTeX; --table prints Markdown if stdout is not a terminal.")
 @reports("the JSON Lines", plot="the scores of all models")
 def command(step: CommandStep, results: tuple[str, ...], suite: str, published: Shown,
             baseline: str | None, name: str | None, lists_sets: bool, form: str | None,
             plot: Path | None, output: str) -> None:
-    """Average scores on a benchmark suite as its paper does.
+    """Average scores on a benchmark suite like its paper.
 
-    RESULTS are JSON Lines of score-tasks or finetune, or directories of finetune; none or - means
-    stdin. SET= names the set; else the file is named like it, or lines do under "set". Prints a
-    JSON line for each model: scores in percent, deviations over seeds, averages, missing sets. No
-    average is made over sets that are missing; instead all models get one over those at hand.
+    RESULTS are JSON Lines from score-tasks or finetune, or directories from finetune; no file or -
+    means stdin. The set is named by SET=, or by the file name, or by the key "set" in lines. Prints
+    a JSON line for each model: scores in percent, deviations over seeds, averages, missing sets.
+    Models with missing sets have no average of the suite; instead, all models get an average over
+    the sets that are present.
     """
     with usage_errors():
         chosen = load_suite(suite)
@@ -97,7 +98,7 @@ def _print_tables(lines: Sequence[Any], suite: Suite, form: str | None) -> None:
 
 
 def closing(lines: Sequence[Line], sets: int) -> str:
-    """Close `score-suite`: how complete each model is, and its average."""
+    """Return the closing line of `score-suite`: sets scored for each model, and its average."""
     facts = []
     for line in lines:
         if "model" in line and "table" not in line:

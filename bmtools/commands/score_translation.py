@@ -50,7 +50,7 @@ def command(step: CommandStep, hypotheses: str, references: str, sources: str | 
 
     with usage_errors():
         if [hypotheses, references, sources, options["baseline"]].count(STDIN) > 1:
-            raise click.UsageError("found stdin more than once, expected it for one file only")
+            raise click.UsageError("found stdin more than once; read only one file from stdin")
         lines = score_translation(hypotheses, references, sources, reject=reject, **options)
     print_results(step, lines, output)
     best = max((line for line in lines if "chrf" in line), key=lambda line: line["chrf"])

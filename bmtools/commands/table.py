@@ -15,14 +15,14 @@ from bmtools.statistics.table import gather_rows, get_nested, number_keys
 @click.command("table", cls=Command, examples=(
     "bmtools table scores.jsonl --columns pppl,bits_per_character",
     "bmtools score-pppl notes.jsonl --model model | bmtools table --bars pppl"),
-    meanings={"files": "JSON Lines of any command, plain, .gz or .zst; none or - means stdin."})
+    meanings={"files": "JSON Lines of any command, plain, .gz or .zst; no file or - means stdin."})
 @takes_files
 @click.option("--key", default="model", show_default=True, metavar="KEY",
               help="Lines with the same value of this key share a row.")
 @click.option("--columns", metavar="KEY,KEY...",
-              help="Keys to show; a dot reaches into objects: test_f1.mean. Without it, those of "
-                   "numbers that fit the terminal.")
-@click.option("--bars", metavar="KEY", help="Show the numbers of this key as bars, too.")
+              help="Keys to show; a dot reaches into objects: test_f1.mean. By default, the keys "
+                   "of numbers that fit the terminal.")
+@click.option("--bars", metavar="KEY", help="Also show the numbers of this key as bars.")
 @click.option("--title", help="Title of the table.")
 def command(step: CommandStep, files: tuple[str, ...], key: str, columns: str | None,
             bars: str | None, title: str | None) -> None:
@@ -33,7 +33,7 @@ def command(step: CommandStep, files: tuple[str, ...], key: str, columns: str | 
     lines = [line for _, line in read_objects(*step.sources(files))]
     known = names or ([bars] if bars else number_keys(lines, key))
     if not known:
-        raise DataError(f"no line has {key!r} and a number; --key names another key")
+        raise DataError(f"no line has {key!r} and a number; choose another key with --key")
     header, rows = [key, *known], gather_rows(lines, key, known)
     if not names:
         cells = [dict(zip(header, row, strict=True)) for row in rows]

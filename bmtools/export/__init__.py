@@ -1,4 +1,4 @@
-"""Writer of OpenVINO models."""
+"""Export of models to OpenVINO."""
 
 from typing import TYPE_CHECKING
 

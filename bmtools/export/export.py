@@ -1,4 +1,4 @@
-"""Export of checkpoints to OpenVINO, whose outputs are checked."""
+"""Export of checkpoints to OpenVINO, with a check of the outputs."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from bmtools.status import set_status
 from bmtools.vocab.tokenizer import save_tokenizer
 
 MOST_DIFFERENCE = 1e-3
-"""Largest difference of float32 logits from the checkpoint's that an export may have."""
+"""Maximum difference of an export's float32 logits from the checkpoint's logits."""
 _HEADS = ("MaskedLM", "TokenClassification", "SequenceClassification", "QuestionAnswering")
 _RANDOM_SEQUENCES, _RANDOM_TOKENS = 128, 64
-_HELD_OUT = 10  # of as many texts one is compared on rather than calibrated on
+_HELD_OUT = 10  # one of this number of texts is used for comparison, not calibration
 _BATCH = 4
 
 
@@ -44,28 +44,28 @@ def export_model(model: str | PathLike[str], output: str | PathLike[str],
                  step: Step | None = None) -> JsonObject:
     """Write a checkpoint for OpenVINO, and check its outputs against the checkpoint's.
 
-    Int8 rounds states also, in the ranges of the calibration: of texts or, without any, of random
-    tokens.
+    Int8 also rounds states, in ranges measured on the calibration texts or, without texts, on
+    random tokens.
 
     Args:
         model: the checkpoint: masked language model, tagger, classifier or question answering.
         output: directory to write.
-        calibration: file or records whose texts int8 is calibrated on, and outputs compared on.
+        calibration: file or records with texts for the calibration of int8 and the comparison.
         int8: round matrices, and the states they multiply, to eight bits.
         overwrite: replace the content of the output directory.
         step: the command, if one runs.
-        load: loads a model with a head of its own, and no other, as
-            `bmtools.tasks.predict.load_for_export` does.
+        load: loads only models with heads that transformers does not define, like
+            `bmtools.tasks.predict.load_for_export`.
 
     Returns:
-        `model`, `format`, `precision`, `engine`, `megabytes` and `difference`: the `max` and
-        `mean` difference of logits, the mean `cosine`, and the share whose largest logit is the
-        `same_argmax`, on `random` tokens and on `texts`.
+        `model`, `format`, `precision`, `engine`, `megabytes` and `difference`, on `random` tokens
+        and on `texts`: the `max` and `mean` difference of logits, the mean `cosine`, and the share
+        with the same largest logit, `same_argmax`.
 
     Raises:
-        CheckpointError: a head that no graph can hold, or outputs that differ.
-        DataError: nothing to calibrate on, or text in another script.
-        BmtoolsError: packages are missing.
+        CheckpointError: if the head cannot be exported or outputs differ.
+        DataError: if there is no text to calibrate on, or it is in another script.
+        BmtoolsError: if packages are missing.
     """
     source, target = Path(model), Path(output)
     require_engine(COMMAND, *("nncf",) * int8)
@@ -111,10 +111,10 @@ def export_model(model: str | PathLike[str], output: str | PathLike[str],
 
 
 def _model_class(directory: Path) -> str:
-    """Name the auto class of a checkpoint's head.
+    """Return the auto class of a checkpoint's head.
 
     Raises:
-        CheckpointError: a head that is not known here.
+        CheckpointError: if the head is not supported.
     """
     [name, *_] = read_config(directory).get("architectures") or [""]
     for head in _HEADS:
@@ -125,7 +125,7 @@ def _model_class(directory: Path) -> str:
 
 
 def measure_difference(graph: Graph, run: Run, batches: Iterable[Inputs]) -> dict[str, float]:
-    """Compare an exported model's logits with the checkpoint's, padding left out."""
+    """Compare an exported model's logits with the checkpoint's, without padding."""
     def pairs() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         for inputs in batches:
             with torch.inference_mode():
@@ -138,7 +138,7 @@ def measure_difference(graph: Graph, run: Run, batches: Iterable[Inputs]) -> dic
 
 
 def _write_openvino(traced: Any, calibration: Sequence[Inputs], directory: Path) -> None:
-    """Write `openvino_model.xml` and `.bin`; in int8 products take rounded weights and states."""
+    """Write `openvino_model.xml` and `.bin`; int8 products use rounded weights and states."""
     openvino = import_openvino()
     model = openvino.convert_model(traced)
     model.output(0).get_tensor().set_names({"logits"})

@@ -1,4 +1,4 @@
-"""Models as graphs of plain inputs and one output, and inputs to try them with."""
+"""Models as graphs with plain inputs and one output, and inputs to test them."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 Inputs = dict[str, np.ndarray]
-# Longest sequence that a graph is tried with: attention of ModernBERT's 8,192 tokens takes 3 GB.
+# Maximum length of a test sequence: attention over ModernBERT's 8,192 tokens needs 3 GB.
 _LONGEST = 2_048
 _SHORT, _MIDDLE = 3, 24
-_POSITIONS = 64  # of a batch whose logits over the vocabulary are compared
+_POSITIONS = 64  # positions of a batch whose logits are compared
 _TEXTS, _TEXT_TOKENS = 320, 256
-_MASKED_EVERY = 7  # tokens, as in training
+_MASKED_EVERY = 7  # mask every seventh token, as in training
 
 
 class Graph(nn.Module):
-    """A model whose one output is logits.
+    """A model whose only output is logits.
 
-    A masked language model also takes positions, so that its head, which is a third of the work of
-    a small model with a large vocabulary, runs where tokens are masked and nowhere else. The graph
-    stays whole for others who run it, and int8 covers the head, too.
+    A masked language model also takes positions, so that its head runs only at masked tokens. The
+    head is a third of the work of a small model with a large vocabulary. The graph stays complete
+    for other users, and int8 also covers the head.
 
     Args:
-        checkpoint: on the CPU, in evaluation mode.
+        checkpoint: checkpoint on the CPU, in evaluation mode.
         model_class: auto class of its head.
     """
 
@@ -53,7 +53,7 @@ class Graph(nn.Module):
         self.model: Any = model
         self.model_class, self.tokenizer = model_class, checkpoint.tokenizer
         self.head = lm_head(model) if model_class == MASKED_LM else None
-        # Whether it has bmtools' head of relations, which reads two mentions.
+        # Whether the model has bmtools' head for relations, which reads two mentions.
         self.pairs = any(getattr(one, "reads_mentions", False) for one in model.modules())
         self.segments = has_segment_embeddings(model)
         if model.config.model_type == "modernbert":
@@ -78,8 +78,8 @@ class Graph(nn.Module):
         """Pad sequences to a batch.
 
         Args:
-            ids: of each sequence, special tokens included.
-            second: segment of what follows the first four tokens, where the model knows segments.
+            ids: ids of each sequence, including special tokens.
+            second: segment id of the tokens after the first four, if the model has segments.
         """
         shape = len(ids), max(map(len, ids))
         inputs = {"input_ids": np.full(shape, self.tokenizer.pad_token_id),
@@ -97,7 +97,7 @@ class Graph(nn.Module):
         return inputs
 
     def random(self, *lengths: int) -> Inputs:
-        """Make a batch of random tokens of the vocabulary between special ones."""
+        """Make a batch of random tokens from the vocabulary between special tokens."""
         rng = np.random.default_rng(sum(lengths))
         tokens = np.setdiff1d(np.arange(len(self.tokenizer)), self.tokenizer.all_special_ids)
         longest = min(_LONGEST, max_tokens(self.model))
@@ -105,7 +105,7 @@ class Graph(nn.Module):
                             for length in lengths], second=1)
 
     def shapes(self) -> list[Inputs]:
-        """Make random batches: a word alone, several lengths, the longest that the model reads."""
+        """Make random batches: a single word, several lengths, and the model's maximum length."""
         return [self.random(_SHORT), self.random(_MIDDLE // 3, _MIDDLE, _MIDDLE // 2),
                 self.random(_LONGEST, _MIDDLE)]
 
@@ -113,7 +113,7 @@ class Graph(nn.Module):
         """Encode the first texts.
 
         Raises:
-            DataError: none, or text in another script.
+            DataError: if there is no text, or it is in another script.
         """
         tokenizer = self.tokenizer
         ids = [text.ids for text in encode_texts(
@@ -125,11 +125,11 @@ class Graph(nn.Module):
         if unknown > MOST_UNKNOWN * tokens:
             raise DataError(f"{setting('calibration')}: {unknown:,} of {tokens:,} tokens are "
                             "unknown to the model; expected text in the language and script that "
-                            "its vocabulary was made for")
+                            "its vocabulary covers")
         return [self._whole(one[:min(_TEXT_TOKENS, max_tokens(self.model)) - 2]) for one in ids]
 
     def _whole(self, tokens: np.ndarray) -> np.ndarray:
-        """Put special tokens around a text, and masks into that of a masked language model."""
+        """Put special tokens around a text, and insert masks for a masked language model."""
         if self.head is not None:
             tokens[_MASKED_EVERY // 2::_MASKED_EVERY] = self.tokenizer.mask_token_id
         return np.array([self.tokenizer.cls_token_id, *tokens, self.tokenizer.sep_token_id])
@@ -147,8 +147,11 @@ class Graph(nn.Module):
 
 
 def _let_tokens_see_themselves(encoder: Any, args: Any, inputs: JsonObject) -> Any:
-    """Make masks in which padding far from text sees itself: in OpenVINO a token that sees nothing
-    is NaN, and spoils the text in the next global layer."""
+    """Make attention masks in which padding sees itself.
+
+    In OpenVINO a token that sees no token is NaN, which spreads to the text in the next global
+    layer.
+    """
     seen = inputs["attention_mask"].bool()[:, None, None]
     positions = torch.arange(seen.shape[-1])
     distances = (positions[:, None] - positions).abs()
@@ -164,7 +167,7 @@ def as_tensors(inputs: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
 
 @contextmanager
 def silenced() -> Iterator[None]:
-    """Keep from users what libraries log, warn of and print."""
+    """Hide log messages, warnings and output of libraries from users."""
     disabled = logging.root.manager.disable
     logging.disable(logging.ERROR)
     try:

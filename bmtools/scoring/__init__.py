@@ -1,6 +1,6 @@
 """Scores of masked language models; the public functions are imported when first used.
 
-Four measures, each in the files that its name begins:
+There are four measures. The names of their files start with the measure:
 
 - pseudo-perplexity: `pppl`, `pppl_sentences`; command `score-pppl`
 - mean reciprocal rank: `mrr`, `mrr_targets`, `mrr_ranking`, `cloze`, `regression_gate`; command

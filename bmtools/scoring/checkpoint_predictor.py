@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-# Float32 logits of one pass, whatever the vocabulary: 8 MB on a CPU, for each thread.
+# Number of float32 logits in one pass, for any vocabulary: 8 MB for each thread on a CPU.
 _LOGITS_ON_CPU = 2**21
 _LOGITS_ON_GPU = 2**27
 _TOKENS_ON_CPU = 4_096
@@ -46,22 +46,22 @@ _BATCHES_AHEAD = 2  # for each thread
 _MEASURED_SEQUENCES = 64
 _Batch = tuple[np.ndarray, np.ndarray]
 """Masked copies of one length that share a pass: (copies,) int64 index of each copy's sequence, and
-their spans, see `MaskedCopies`."""
+the spans, see `MaskedCopies`."""
 
 
 class CheckpointPredictor:
     """A masked language model as predictor; see `Predictor`.
 
     Args:
-        checkpoint: loaded on its device.
+        checkpoint: checkpoint on its device.
         config: batch size, threads and precision.
 
     Attributes:
-        dtype: of autocast; None for float32.
+        dtype: data type of autocast; None for float32.
         threads: threads that run batches; 0 on a GPU.
-        tokens_per_pass: tokens of a batch.
-        max_predictions: positions a pass can predict before its logits take too much memory.
-        measured: in half precision, how far logits are from those in float32; see `measure`.
+        tokens_per_pass: tokens per batch.
+        max_predictions: number of positions in a pass, limited by the memory for logits.
+        measured: difference of half-precision logits from float32 logits; see `measure`.
     """
 
     def __init__(self, checkpoint: Checkpoint, config: InferenceConfig) -> None:
@@ -100,9 +100,9 @@ class CheckpointPredictor:
                 reduce: Callable[[MaskLogits], Reduced]) -> Iterator[Reduced]:
         """Predict masked positions, longest sequences first; see `Predictor.predict`.
 
-        Copies of one exact length share a pass, so nothing is padded; only hidden states at
-        masks are turned into logits. On a CPU several batches run at a time, each on one core:
-        that wastes less than splitting each matrix product.
+        Copies with exactly the same length share a pass, so there is no padding. Logits are
+        computed only at masks. On a CPU several batches run at the same time, each on one core,
+        which is more efficient than splitting each matrix product.
         """
         def predict_batch(batch: _Batch) -> tuple[Reduced, int]:
             return reduce(self._predict_batch(inputs, batch)), len(batch[0])
@@ -145,7 +145,7 @@ class CheckpointPredictor:
                 yield sequences[start:start + size], spans[start:start + size]
 
     def measure(self, inputs: Sequence[MaskedCopies]) -> None:
-        """Measure half precision once: one mask in each of the first sequences, in both."""
+        """Compare half precision with float32 once, on one mask in each of the first sequences."""
         if self.dtype is None or self.measured:
             return
         sample = [MaskedCopies(copies.input_ids, copies.spans[len(copies.spans) // 2:][:1])
@@ -168,31 +168,31 @@ class CheckpointPredictor:
         masked = (starts <= np.arange(input_ids.shape[1])) & (np.arange(input_ids.shape[1]) < ends)
         input_ids[masked] = self.tokenizer.mask_token_id
         copies, positions = np.arange(len(input_ids)), starts[:, 0]
-        # Copies and positions stay on the CPU: the encoder looks at their values there.
+        # Copies and positions stay on the CPU, where the encoder reads their values.
         with torch.autocast(self.device.type, dtype=self.dtype, enabled=self.dtype is not None):
             states = self._encoder.states_at(
                 torch.from_numpy(input_ids).to(self.device), torch.from_numpy(copies),
                 torch.from_numpy(positions))
-        logits = self._head(states.float())  # rounded logits would tie, and the lower id would win
-        if logits.isnan().any():  # all comparisons with it are false, so it would rank first
-            raise BmtoolsError(f"{self.name}: computed logits that are no numbers; score it with "
+        logits = self._head(states.float())  # with rounding, equal logits would favour lower ids
+        if logits.isnan().any():  # NaN would rank first, because comparisons are false
+            raise BmtoolsError(f"{self.name}: the model computed NaN logits; score it with "
                                f"{setting('precision')} float32, or train it again")
         return MaskLogits(sequences, positions, logits)
 
 
 def load_predictors(models: Models, config: InferenceConfig,
                     whole: bool = False) -> list[CheckpointPredictor]:
-    """Load masked language models to be scored, from one directory or several.
+    """Load masked language models to score, from one or several directories.
 
     Args:
-        models: their directories.
+        models: directories of the models.
         config: device, batch size, threads and precision.
-        whole: whether transformers' model itself is needed.
+        whole: whether the complete transformers model is needed.
 
     Raises:
-        ValueError: no directory at all.
+        ValueError: if no directory is given.
         CheckpointError: see `load_checkpoint`.
-        BmtoolsError: the device is unknown or absent.
+        BmtoolsError: if the device is unknown or missing.
     """
     device = resolve_device(config.device)
     load = load_checkpoint if whole else load_for_inference

@@ -1,7 +1,7 @@
-"""Cloze items: sentences with domain words, made into sentences with one word masked each.
+"""Cloze items: sentences with domain words, each converted to sentences with one masked word.
 
 Source: Buonocore et al. 2023, whose set for mean reciprocal rank masks the biomedical words of a
-sentence one at a time. There people chose the words; here a list or annotated entities do.
+sentence one at a time. People chose their words; here a list or annotated entities do.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OFFSET_KEYS = frozenset(("start", "end", "spans"))
 
 
 class _Span(NamedTuple):
-    """A span to mask, in code points; `kind` is its entity's type, None for a term."""
+    """A span to mask, in code points; `kind` is the type of its entity, or None for a term."""
 
     start: int
     end: int
@@ -35,27 +35,27 @@ class _Span(NamedTuple):
 def make_clozes(records: Iterable[Record], terms: WordList | None, reject: Reject = refuse,
                 skipped: Counter[str] | None = None,
                 check: Callable[[Record], None] | None = None) -> Iterator[Record]:
-    """Mask each word of each mention once, alone: one record for each, in order of position.
+    """Yield a record for each word of each mention, with only this word masked, in text order.
 
-    Mentions are the record's entities and the terms that occur between word borders, in any case.
-    Words are those of `find_words`, so hyphens and apostrophes separate words and stay, and
-    function words within a mention count; a single letter at an apostrophe (`Crohn's`, `l'asma`)
-    stays with its neighbour. Nothing is masked twice: of overlapping spans the longest counts, an
-    entity before a term.
+    Mentions are the record's entities and the terms that occur as whole words, ignoring case.
+    Words are defined by `find_words`: hyphens and apostrophes separate words and are kept, and
+    function words within a mention count. A single letter at an apostrophe (`Crohn's`, `l'asma`)
+    stays with its neighbour. Each character is masked at most once: of overlapping spans the
+    longest is used, or the entity if an entity and a term are equally long.
 
-    Each record has `target`, the masked text as written, and `type`, that of its entity, if it
-    had no such key. Its id is `ID-m1`, `ID-m2` and so on. Keys that refer to offsets in the text
-    are left out (`entities`, `relations`, and lists of objects with offsets); other keys stay.
-    Records that contain `[MASK]` already pass unchanged. Some megabytes of records are kept in
-    memory.
+    Each record has `target`, the masked text as written, and `type`, the type of its entity, if
+    the record had no such key. Its id is `ID-m1`, `ID-m2` and so on. Keys that refer to offsets
+    are left out (`entities`, `relations`, and lists of objects with offsets); other keys are kept.
+    Records that already contain `[MASK]` are passed on unchanged. Some megabytes of records are
+    kept in memory.
 
     Args:
-        records: sentences; long texts are copied whole for each word.
-        terms: to mask beside entities.
+        records: sentences; a long text is copied completely for each word.
+        terms: terms to mask in addition to entities.
         reject: receives records whose entities are outside their text.
-        skipped: counts the records in which nothing was found, and the discontinuous entities,
-            which are not masked.
-        check: raises `RecordError` for a record whose words shall not be masked.
+        skipped: counts records without a word to mask, and discontinuous entities, which are not
+            masked.
+        check: raises `RecordError` for a record whose words should not be masked.
     """
     skipped = Counter() if skipped is None else skipped
     matcher = Matcher(terms.folded, Folding(terms.rule)) if terms is not None else None
@@ -72,8 +72,8 @@ def make_clozes(records: Iterable[Record], terms: WordList | None, reject: Rejec
                 yield record
                 continue
             if terms is None and "entities" not in record:
-                reject(RecordError(record.place, f"key 'text': found no {MASK}, expected one; or "
-                                                 "mark what to mask: entities, or "
+                reject(RecordError(record.place, f"key 'text': found no {MASK}, expected one; add "
+                                                 "it, or give the words to mask as entities or "
                                                  f"{setting('terms')}", record))
                 continue
             try:
@@ -92,7 +92,7 @@ def _entity_spans(record: Record, skipped: Counter[str]) -> Iterator[_Span]:
     """Yield the spans of continuous entities.
 
     Raises:
-        RecordError: offsets outside the text, or other text than the entity names.
+        RecordError: if offsets are outside the text, or its text differs from the entity's.
     """
     for number, entity in enumerate(record.get("entities", ())):
         for fault in span_faults(record["text"], entity, f"entities[{number}]"):
@@ -104,7 +104,7 @@ def _entity_spans(record: Record, skipped: Counter[str]) -> Iterator[_Span]:
 
 
 def _choose_spans(text: str, mentions: Iterable[_Span]) -> list[_Span]:
-    """Choose words to mask, in order, so that none overlap."""
+    """Choose words to mask, in order and without overlaps."""
     ordered = sorted(mentions, key=_precedence)
     words = (word for mention in ordered for word in _word_spans(text, mention))
     masked = bytearray(len(text))
@@ -117,18 +117,18 @@ def _choose_spans(text: str, mentions: Iterable[_Span]) -> list[_Span]:
 
 
 def _precedence(span: _Span) -> tuple[int, bool]:
-    """Sort the longest first, an entity before a term; otherwise keep the order."""
+    """Sort the longest span first, and entities before terms; otherwise keep the order."""
     return span.start - span.end, span.kind is None
 
 
 def _word_spans(text: str, mention: _Span) -> Iterator[_Span]:
-    """Find the words of a mention; words come in order, so each is the next of its spelling."""
+    """Find the words of a mention; they come in order, so each is the next with its spelling."""
     end = mention.start
-    # Ideographs of a mention stay together, as if segmented.
+    # Ideographs in a mention stay together, as after segmentation.
     for word in find_words(text[mention.start:mention.end], lambda _: []):
         start = text.index(word, end)
         end = start + len(word)
-        # A single letter that an apostrophe ties to another word is no word of its own.
+        # A single letter that an apostrophe joins to another word is not a separate word.
         around = text[max(start - 1, 0):start] + text[end:end + 1]
         if len(word) > 1 or not word.isalpha() or _APOSTROPHES.isdisjoint(around):
             yield _Span(start, end, mention.kind)
@@ -136,7 +136,7 @@ def _word_spans(text: str, mention: _Span) -> Iterator[_Span]:
 
 def _mask_spans(record: Record, spans: Iterable[_Span]) -> Iterator[Record]:
     text, name = record["text"], record["id"]
-    # Relations refer to offsets by their entities.
+    # Relations refer to offsets through their entities.
     rest = record.without(*(
         key for key, value in record.items() if key in ("entities", "relations") or (
             isinstance(value, list) and any(

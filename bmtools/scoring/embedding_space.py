@@ -36,13 +36,13 @@ from bmtools.statistics.resampling import FEWEST_UNITS
 from bmtools.status import set_status
 from bmtools.vocab.unknown_tokens import warn_of_unknown_tokens
 
-_SPECIAL_TOKENS = 2  # around a context
+_SPECIAL_TOKENS = 2  # before and after a context
 _TOKENS_PER_PASS = 4_096
 _PERCENTILES = (2.5, 97.5)
 _SIGNED = ("layers", "bands", "words_per_band", "occurrences", "min_count", "min_letters",
            "single_token_words", "context_characters", "neighbours", "seed")
 Estimates = Mapping[str, np.ndarray]
-"""(resamples,) values by measure, or the value of the sample alone."""
+"""(resamples,) values by measure, or only the value of the sample."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class EmbeddingSpace:
 
     Args:
         sample: the words.
-        occurrences: their vectors in context.
-        words: (occurrences,) word of each, as its number in the sample.
+        occurrences: vectors of their occurrences in context.
+        words: (occurrences,) word of each occurrence, as its number in the sample.
     """
 
     sample: SampledWords
@@ -60,7 +60,7 @@ class EmbeddingSpace:
     words: np.ndarray
 
     def word_means(self) -> np.ndarray:
-        """Mean vector of each word over its occurrences, (words, width) float64."""
+        """Average the vectors of each word's occurrences, (words, width) float64."""
         sums = np.zeros((len(self.sample.words), self.occurrences.vectors.shape[1]))
         np.add.at(sums, self.words, self.occurrences.vectors)
         return sums / np.bincount(self.words)[:, None]
@@ -68,11 +68,11 @@ class EmbeddingSpace:
 
 @dataclass(frozen=True)
 class WordStatistics:
-    """Measures of a space word by word, and so of any subset or resample of its words.
+    """Measures of a space for each word, and for any subset or resample of its words.
 
     Args:
-        sums: of the unit vectors of occurrences.
-        values: by measure, (words,) float64; NaN where a word has none.
+        sums: sums of the unit vectors of occurrences.
+        values: by measure, (words,) float64; NaN for words without a value.
     """
 
     sums: space_metrics.UnitVectorSums
@@ -80,7 +80,7 @@ class WordStatistics:
 
     @classmethod
     def of(cls, space: EmbeddingSpace, config: EmbeddingSpaceConfig) -> WordStatistics:
-        """Measure every word; neighbours and silhouettes are those of words' mean vectors."""
+        """Measure every word; neighbours and silhouettes use the mean vectors of words."""
         vectors, bands = space.word_means(), space.sample.bands
         sums = space_metrics.UnitVectorSums.of(space.occurrences.vectors, space.words, len(bands))
         return cls(sums, {
@@ -90,7 +90,7 @@ class WordStatistics:
             "silhouette": space_metrics.silhouettes(vectors, bands)})
 
     def estimate(self, weights: np.ndarray) -> dict[str, np.ndarray]:
-        """Weight words, (resamples, words), and give each measure's values, (resamples,)."""
+        """Compute each measure's values, (resamples,), for weights of words, (resamples, words)."""
         found = {"average_cosine": self.sums.average_cosine(weights)}
         found |= {name: _means(weights, values) for name, values in self.values.items()}
         found["adjusted_self_similarity"] = found["self_similarity"] - found["average_cosine"]
@@ -101,13 +101,13 @@ def embedding_space(records: RecordSource, models: Models, *,
                     reject: Reject = refuse, progress: Progress[Record] = iter,
                     on_space: Callable[[EmbeddingSpace], object] | None = None,
                     **settings: object) -> list[Line]:
-    """Score how checkpoints spread words in space: `embedding_space("notes.jsonl", "bio")`.
+    """Measure how checkpoints spread words in space: `embedding_space("notes.jsonl", "bio")`.
 
     Args:
-        records: a file or several, or dictionaries with `id` and `text`; read once.
-        models: directory of a checkpoint, or several; changes are relative to the first one.
+        records: one or several files, or dictionaries with `id` and `text`; read once.
+        models: directories of one or several checkpoints; changes are relative to the first one.
         reject: receives bad records.
-        progress: wraps the iterator of records, as `tqdm` does.
+        progress: wraps the iterator of records, like `tqdm`.
         on_space: called with the vectors of each model.
         settings: fields of `EmbeddingSpaceConfig` and `InferenceConfig`.
 
@@ -115,9 +115,9 @@ def embedding_space(records: RecordSource, models: Models, *,
         a line for each model; see `compare_spaces`.
 
     Raises:
-        BmtoolsError: a checkpoint or device that cannot be used, a layer that a model does not
-            have, or too little text.
-        ValueError: a setting out of range.
+        BmtoolsError: if a checkpoint or device cannot be used, a model does not have a layer, or
+            there is too little text.
+        ValueError: if a setting is out of range.
     """
     config, inference = split_settings(settings, EmbeddingSpaceConfig, InferenceConfig)
     device, checkpoints = resolve_device(inference.device), []
@@ -138,16 +138,16 @@ def embedding_space(records: RecordSource, models: Models, *,
 def compare_spaces(checkpoints: Sequence[Checkpoint], sample: SampledWords,
                    contexts: Sequence[WordContext], config: EmbeddingSpaceConfig,
                    inference: InferenceConfig) -> Iterator[tuple[Line, EmbeddingSpace]]:
-    """Measure one model after the other on the same words in the same contexts.
+    """Measure the models one after the other on the same words in the same contexts.
 
     Yields:
-        a model's line, with 95 % intervals where each band has ten words, and, from the second
-        model on, the change from the first; and its vectors. Words are resampled by band
-        (bootstrap, percentiles), the same for all models, so the interval of a change is paired.
-        Neighbours and silhouettes of words are not computed anew in each resample.
+        a model's line and its vectors. The line has 95 % intervals if each band has ten words and,
+        from the second model on, the change from the first model. Words are resampled by band
+        (bootstrap, percentiles). All models use the same resamples, so the interval of a change is
+        paired. Neighbours and silhouettes of words are not computed again in each resample.
 
     Raises:
-        DataError: there is no occurrence that all models can read.
+        DataError: if all models have no readable occurrence in common.
     """
     set_status("reading words in their contexts")
     fitting = fit_contexts(contexts, checkpoints, config.context_characters)
@@ -186,7 +186,7 @@ def compare_spaces(checkpoints: Sequence[Checkpoint], sample: SampledWords,
 
 
 def bootstrap_weights(bands: np.ndarray, config: EmbeddingSpaceConfig) -> np.ndarray:
-    """Draw how often each word is in each resample of its band, (resamples, words)."""
+    """Draw the count of each word in each resample of its band, (resamples, words)."""
     rng = np.random.default_rng(config.seed)
     weights = np.zeros((config.resamples, len(bands)))
     for band in np.unique(bands):
@@ -197,7 +197,7 @@ def bootstrap_weights(bands: np.ndarray, config: EmbeddingSpaceConfig) -> np.nda
 
 
 def _means(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Weighted means of values that are not NaN, (resamples,); NaN where there are none."""
+    """Compute weighted means without NaN values, (resamples,); NaN if there are no other values."""
     known = ~np.isnan(values)
     totals = weights[:, known].sum(axis=1)
     return np.divide(weights[:, known] @ values[known], totals,
@@ -218,7 +218,7 @@ def _overall(space: EmbeddingSpace, values: Estimates) -> Line:
 
 def _change(first: tuple[str, Estimates, Estimates], values: Estimates,
             resamples: Estimates) -> Line:
-    """Subtract the first model's measures, each with its interval."""
+    """Return differences from the first model's measures, with intervals."""
     name, first_values, first_resamples = first
     changes: Line = {"from": name}
     for measure, value in values.items():
@@ -230,7 +230,7 @@ def _change(first: tuple[str, Estimates, Estimates], values: Estimates,
 
 
 def _bands(space: EmbeddingSpace, word_statistics: WordStatistics) -> list[Line]:
-    """Measure each band, most frequent first; pairs are those within it."""
+    """Measure each band, most frequent first; pairs of occurrences are within the band."""
     bands, counts = space.sample.bands, space.sample.counts
     norms = np.linalg.norm(space.occurrences.vectors, axis=1)
     lines = []
@@ -256,8 +256,8 @@ class WordVectors:
     Args:
         contexts: (occurrences,) indices of contexts, ascending; the same for all models.
         vectors: (occurrences, width) float32.
-        token_counts: (occurrences,) tokens of the word in the model's vocabulary.
-        unknown: (occurrences,) bool, whether one of them is the unknown token.
+        token_counts: (occurrences,) number of tokens of the word in the model's vocabulary.
+        unknown: (occurrences,) bool, whether one of these tokens is the unknown token.
     """
 
     contexts: np.ndarray
@@ -267,7 +267,7 @@ class WordVectors:
 
 
 def are_single_tokens(forms: Sequence[str], checkpoints: Sequence[Checkpoint]) -> np.ndarray:
-    """Check which words, as they are written after a space, are one token to every model, bool."""
+    """Return which words, written after a space, are one token for every model, bool."""
     single = np.ones(len(forms), dtype=bool)
     for checkpoint in checkpoints:
         encodings = checkpoint.tokenizer.backend_tokenizer.encode_batch_fast(
@@ -279,12 +279,12 @@ def are_single_tokens(forms: Sequence[str], checkpoints: Sequence[Checkpoint]) -
 
 def fit_contexts(contexts: Sequence[WordContext], checkpoints: Sequence[Checkpoint],
                  reach: int) -> list[WordContext]:
-    """Halve contexts until every model can read them; the same for all models.
+    """Halve contexts until every model can read them; contexts are the same for all models.
 
     Args:
-        contexts: unchanged where they fit.
+        contexts: contexts; not changed if they fit.
         checkpoints: all models.
-        reach: characters on either side of words, as the contexts were cut.
+        reach: number of characters before and after a word in the contexts.
     """
     fitting = list(contexts)
     pending = set(range(len(fitting)))
@@ -307,17 +307,17 @@ def read_vectors(contexts: Sequence[WordContext], checkpoints: Sequence[Checkpoi
                  inference: InferenceConfig) -> Iterator[WordVectors]:
     """Yield each model's vectors of the occurrences that all models can read.
 
-    Source: Ethayarajh 2019, section 3; words of several tokens are means over them, as in
-    Pavlova and Makhlouf 2023 (BIOptimus), equation 1.
+    Source: Ethayarajh 2019, section 3; the vector of a word with several tokens is their mean, as
+    in Pavlova and Makhlouf 2023 (BIOptimus), equation 1.
 
     Args:
-        contexts: of the words.
+        contexts: contexts of the words.
         checkpoints: each on its device.
-        layers: to average, as in `EmbeddingSpaceConfig`.
+        layers: layers to average, as in `EmbeddingSpaceConfig`.
         inference: size and precision of passes.
 
     Raises:
-        DataError: there is no occurrence that all models can read.
+        DataError: if all models have no readable occurrence in common.
     """
     spans: dict[str, list[TokenSpan]] = {}
     for number, context in enumerate(contexts):
@@ -325,8 +325,8 @@ def read_vectors(contexts: Sequence[WordContext], checkpoints: Sequence[Checkpoi
     located = [locate_pieces(checkpoint, spans) for checkpoint in checkpoints]
     common = reduce(np.intersect1d, (one.tokens for one in located), np.arange(len(contexts)))
     if not len(common):
-        raise DataError("found no word that all models can read; they take too few tokens, or "
-                        "none of these characters")
+        raise DataError("found no word that all models can read; use models with a larger maximum "
+                        "length, or whose vocabularies contain these characters")
     for checkpoint, one in zip(checkpoints, located, strict=True):
         kept = one.select(np.isin(one.tokens, common))
         order = np.argsort(kept.tokens)

@@ -1,4 +1,4 @@
-"""Steps that the measures share: windows of records, comparisons, signatures."""
+"""Steps that the measures share: windows of records, comparisons and signatures."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _SHOWN = {True: "yes", False: "no"}
 Input = TypeVar("Input")
 Score = TypeVar("Score")
 Progress = Callable[[Iterator[Score]], Iterable[Score]]
-"""Wraps an iterator, as `tqdm` does."""
-_WINDOW_RECORDS = 256  # enough of one length to fill batches
+"""Wraps an iterator, like `tqdm`."""
+_WINDOW_RECORDS = 256  # enough to fill batches with sequences of one length
 
 
 class ItemScore(Protocol):
@@ -56,11 +56,11 @@ def score_in_windows(records: Iterable[Record], predictors: Sequence[Predictor],
     """Score records under each predictor, window by window, in input order.
 
     Args:
-        records: read in windows of bounded size.
+        records: records, read in windows of bounded size.
         predictors: each scores all records.
-        prepare: makes a predictor's input from a record. A record for which it raises
-            `RecordError` is kept from all predictors, so that scores cover the same records.
-        score: scores prepared records under the predictor of this index.
+        prepare: makes a predictor's input from a record. If it raises `RecordError` for a record,
+            no predictor scores this record, so that scores cover the same records.
+        score: scores prepared records with the predictor that has this index.
         reject: receives the errors of `prepare`, before the scores of the record's window.
 
     Yields:
@@ -82,13 +82,13 @@ def score_in_windows(records: Iterable[Record], predictors: Sequence[Predictor],
 
 
 class ModelTotals(ABC, Generic[ScoredIn]):
-    """Sums of one predictor's scores; some bytes are kept for each score.
+    """Sums of one predictor's scores; some bytes are kept in memory for each score.
 
     Args:
-        predictor: gave the scores.
-        by: keys whose values' items are also scored apart.
-        statistics: of intervals.
-        item: what an item without a document is called.
+        predictor: the predictor.
+        by: keys of records; items are also scored separately for each value of a key.
+        statistics: settings of intervals.
+        item: name of an item without a document.
     """
 
     def __init__(self, predictor: Predictor, by: Sequence[str],
@@ -107,7 +107,7 @@ class ModelTotals(ABC, Generic[ScoredIn]):
 
     @abstractmethod
     def metrics(self) -> dict[str, Metric]:
-        """Return the metrics that models are compared by."""
+        """Return the metrics used to compare models."""
 
     @abstractmethod
     def line(self) -> Line:
@@ -121,15 +121,15 @@ def collect_scores(scores: Iterator[Scored], totals: Sequence[ModelTotals[Scored
     """Add scores to their predictors' totals, and compare the models.
 
     Args:
-        scores: as they come.
+        scores: scores of all predictors.
         totals: one for each predictor.
-        statistics: of comparisons.
-        details: file for a line for each score; it appears only where there is a result.
+        statistics: settings of comparisons.
+        details: file that receives a line for each score; it is written only if scoring succeeds.
         progress: wraps the scores.
         on_score: called with each score.
 
     Returns:
-        a line for each predictor, then one for each two models that are no baseline.
+        a line for each predictor, then one for each pair of models without baselines.
     """
     with open_output(str(details)) if details is not None else nullcontext() as stream:
         for score in progress(scores):
@@ -149,7 +149,7 @@ def collect_scores(scores: Iterator[Scored], totals: Sequence[ModelTotals[Scored
 
 def gather_records(records: Iterable[Record], characters: int,
                    most: int | None = None) -> Iterator[list[Record]]:
-    """Gather records until their texts have so many characters, or there are so many of them."""
+    """Group records until their texts reach a number of characters or a number of records."""
     chunk: list[Record] = []
     gathered = 0
     for record in records:
@@ -164,18 +164,18 @@ def gather_records(records: Iterable[Record], characters: int,
 
 def compare_models(models: Sequence[tuple[str, Mapping[str, Metric]]],
                    statistics: StatisticsConfig) -> list[Line]:
-    """Compare each two models by each metric that both have, on the items that both count.
+    """Compare each pair of models by each metric of both, on the items that both count.
 
     Args:
-        models: name and metrics of each.
-        statistics: of intervals and tests.
+        models: name and metrics of each model.
+        statistics: settings of intervals and tests.
 
     Returns:
-        lines: `compared`: the two models; `metric`; `difference`: the first one's score on these
-        items less the second one's, with its `interval`; `p`: of the paired permutation test;
-        `unit`: what is drawn and exchanged; `units`: how many; the number of items, such as
-        `sentences` or `maskings`; `p_holm`: adjusted for as many comparisons as there are by one
-        metric (Holm 1979).
+        lines with `compared`, the two models; `metric`; `difference`, the first model's score on
+        these items minus the second model's, with its `interval`; `p` from the paired permutation
+        test; `unit`, the kind of unit that is resampled; and `units`, the number of units. Lines
+        also have the number of items, such as `sentences` or `maskings`. `p_holm` is adjusted for
+        the number of comparisons by one metric (Holm 1979).
     """
     if not statistics.resamples:
         return []
@@ -202,13 +202,13 @@ def compare_models(models: Sequence[tuple[str, Mapping[str, Metric]]],
 
 def signed(metric: str, variant: str, tokenizer: PreTrainedTokenizerBase, vocabulary: str,
            **settings: object) -> Line:
-    """Make the last keys of a line: the vocabulary, and how and with which versions it was made.
+    """Return the last keys of a line: the vocabulary, and how and with which versions it was made.
 
-    Scores compare where their signatures agree; scores per token also need one vocabulary.
-    Settings that are None are left out.
+    Scores can be compared if their signatures are equal; scores per token also require the same
+    vocabulary. Settings that are None are left out.
 
     Returns:
-        `vocabulary`: its short fingerprint; `signature`: metric, settings and versions, one line.
+        `vocabulary`, its short fingerprint; `signature`, metric, settings and versions in one line.
     """
     fields = {metric: variant, **settings, **text_fields(tokenizer), **versions(*_PACKAGES)}
     shown = (f"{name}:{_SHOWN[value] if isinstance(value, bool) else value}"
@@ -218,15 +218,15 @@ def signed(metric: str, variant: str, tokenizer: PreTrainedTokenizerBase, vocabu
 
 def last_keys(predictor: Predictor, by: Line, data: Line, metric: str, variant: str,
               **settings: object) -> Line:
-    """Make the last keys of a predictor's line: groups, data, measured precision, and `signed`.
+    """Return the last keys of a predictor's line: groups, data, measured precision and `signed`.
 
     Args:
-        predictor: gave the scores.
-        by: scores by the values of keys; left out if there are none.
+        predictor: the predictor.
+        by: scores by the values of keys; left out if empty.
         data: keys that identify the data.
-        metric: its name.
-        variant: of the metric.
-        settings: see `signed`; the fields of the predictor follow.
+        metric: name of the metric.
+        variant: variant of the metric.
+        settings: see `signed`; the predictor's fields follow.
     """
     return {**({"by": by} if by else {}), **data, **predictor.measured,
             **signed(metric, variant, predictor.tokenizer, predictor.vocabulary, **settings,
@@ -234,6 +234,6 @@ def last_keys(predictor: Predictor, by: Line, data: Line, metric: str, variant: 
 
 
 def text_fields(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:
-    """Say what a tokenizer drops of a text before it is read: its case, and its accents."""
+    """Describe the changes that a tokenizer makes to a text before it is read: case and accents."""
     return {"case": "folded" if is_uncased(tokenizer) else "kept",
             "accents": "stripped" if strips_accents(tokenizer) else "kept"}

@@ -1,4 +1,4 @@
-"""Masked-LM loss under strategies, rates and corruptions of masking: which task is how hard.
+"""Masked-LM loss for masking strategies, rates and corruptions: how hard each task is.
 
 Texts are cut, masked and predicted in `masked_lm_sequences`.
 
@@ -37,7 +37,7 @@ from bmtools.statistics.ratios import Metric, Units, interval, with_unit
 from bmtools.statistics.settings import StatisticsConfig
 from bmtools.vocab.unknown_tokens import UnknownTokens
 
-# Tokens of one window, counted once for each combination and draw: some 20 MB.
+# Tokens of one window, counted once per combination and draw: about 20 MB.
 _TOKENS_AT_ONCE = 1 << 20
 _CHARACTERS_PER_TOKEN = 4
 
@@ -48,23 +48,24 @@ def masked_lm_loss(records: RecordSource, models: Models, *, terms: Sequence[str
     """Score checkpoints by loss: `masked_lm_loss("dev.jsonl", "bio", masking="tokens,words")`.
 
     Args:
-        records: a file or several, or dictionaries with `id` and `text`; titles are part of the
+        records: one or several files, or dictionaries with `id` and `text`; titles are part of the
             text.
-        models: directory of a checkpoint, or several.
+        models: directories of one or several checkpoints.
         terms: words and phrases for masking by terms.
-        by: keys of records; the texts of each value are also scored apart. Dots reach into
-            objects: `meta.year`.
-        reject: receives records without a maskable token; they are kept from all models.
-        progress: wraps the iterator of passes, as `tqdm` does.
+        by: keys of records; texts are also scored separately for each value of a key. Dots reach
+            into objects: `meta.year`.
+        reject: receives records without a maskable token; no model scores them.
+        progress: wraps the iterator of passes, like `tqdm`.
         settings: fields of `MaskedLmLossConfig`, `InferenceConfig` and `StatisticsConfig`.
 
     Returns:
-        a line for each model and combination, see `MaskedLmEvaluation.lines`; then one for each
-        two models of one vocabulary and each combination, see `compare_models`.
+        a line for each model and combination, see `MaskedLmEvaluation.lines`; then a line for each
+        pair of models with the same vocabulary and each combination, see `compare_models`.
 
     Raises:
-        BmtoolsError: nothing to score, or a checkpoint, device or record that cannot be used.
-        ValueError: a setting out of range.
+        BmtoolsError: if there are no records to score, or a checkpoint, device or record cannot be
+            used.
+        ValueError: if a setting is out of range.
     """
     config, inference, statistics = split_settings(
         settings, MaskedLmLossConfig, InferenceConfig, StatisticsConfig)
@@ -77,22 +78,23 @@ def masked_lm_loss(records: RecordSource, models: Models, *, terms: Sequence[str
 
 
 class MaskedLmEvaluation:
-    """Masking of texts in several combinations, and sums of what models restore.
+    """Masking of texts in several combinations, and sums of the models' losses.
 
-    Every masked position is predicted, also where the token stays itself or becomes a random one,
-    as in training. Models of one vocabulary get the same masks. 24 bytes are kept for each text,
-    model and combination, from which intervals are drawn by unit.
+    Every masked position is predicted, including positions where the token is kept or replaced by
+    a random one, as in training. Models with the same vocabulary get the same masks. For each
+    text, model and combination, 24 bytes are kept in memory to resample them by unit.
 
     Args:
         models: each predicts all texts.
-        config: masking.
+        config: settings of masking.
         terms: words and phrases for masking by terms.
-        by: keys of records to score apart by.
-        seed: of masks.
-        unit: key of records whose values are drawn together, see `Units`.
+        by: keys of records for separate scores.
+        seed: seed of masks.
+        unit: key of records whose values are resampled together, see `Units`.
 
     Raises:
-        BmtoolsError: a model that does not take sequences of this length, or no such segmenter.
+        BmtoolsError: if a model does not support sequences of this length, or the segmenter does
+            not exist.
     """
 
     def __init__(self, models: Sequence[CheckpointPredictor], config: MaskedLmLossConfig, *,
@@ -106,7 +108,7 @@ class MaskedLmEvaluation:
         self._vocabularies = {model.vocabulary: _Vocabulary(
             SequenceMasker(model.tokenizer, config, terms, seed),
             UnknownTokens(model.name, model.tokenizer.unk_token_id)) for model in reversed(models)}
-        # Sums of nats, predictions and correct ones, in this order along the last axis.
+        # Sums of nats, predictions and correct predictions, in this order along the last axis.
         self._by_draw = np.zeros((len(models), len(self._combinations), config.repeats, 3))
         self._by_text: list[np.ndarray] = []  # (models, combinations, texts, 3) of each window
         self._groups, self._units = Groups(by), Units(unit)
@@ -116,11 +118,11 @@ class MaskedLmEvaluation:
         """Predict all texts, some megabytes at a time; the order of texts does not matter.
 
         Args:
-            records: titles are part of the text.
-            reject: receives records without a maskable token; they are kept from all models.
+            records: records; titles are part of the text.
+            reject: receives records without a maskable token; no model scores them.
 
         Yields:
-            for each pass of a model, the number of predictions.
+            the number of predictions, for each pass of a model.
         """
         characters = _TOKENS_AT_ONCE * _CHARACTERS_PER_TOKEN // len(self._variants)
         maskers = [vocabulary.masker for vocabulary in self._vocabularies.values()]
@@ -170,18 +172,18 @@ class MaskedLmEvaluation:
         """Yield the scores, a line for each model and combination.
 
         Yields:
-            `perplexity`: exponential of `nats_per_token`, the mean loss over all masked positions
-            in all draws, with an `interval` over `units`, whose kind is `unit`;
-            `perplexity_sd`: standard deviation of
-            the draws' own perplexities (the paper draws samples of text, here the text stays and
-            masks are drawn anew); `accuracy`: share of positions where no token has a higher
-            logit; `masked_tokens`: predictions in all draws; `tokens`: maskable ones, once;
-            `unknown_tokens`: share of all tokens, which is never masked;
-            `masked_share`: share masked in a draw, above the rate where sequences are so short
-            that one token is more; `by`: for each value of a key.
+            `perplexity` is the exponential of `nats_per_token`, the mean loss over all masked
+            positions in all draws. It has an `interval` over `units`, whose kind is `unit`.
+            `perplexity_sd` is the standard deviation of the perplexity over draws; in the paper,
+            texts are sampled, while here the texts stay and the masks are sampled. `accuracy` is
+            the share of positions where no token has a higher logit. `masked_tokens` is the number
+            of predictions in all draws, and `tokens` is the number of maskable tokens.
+            `unknown_tokens` is the share of unknown tokens, which are never masked. `masked_share`
+            is the share masked in a draw; it exceeds the rate if one token is more than the rate of
+            a short sequence. `by` contains the same for each value of a key.
 
         Raises:
-            DataError: no text was read.
+            DataError: if no text was read.
         """
         if not self._by_text:
             raise DataError("no text in the input; expected records with text")
@@ -195,11 +197,11 @@ class MaskedLmEvaluation:
             yield self._line(index, number, by_text[index, number], statistics)
 
     def comparisons(self, statistics: StatisticsConfig) -> Iterator[Line]:
-        """Yield the differences of models of one vocabulary, for each combination.
+        """Yield the differences of models with the same vocabulary, for each combination.
 
         Yields:
             lines of `compare_models` by `nats_per_token`, with the combination; p-values are
-            adjusted for as many comparisons as there are for it.
+            adjusted for the number of comparisons in the combination.
         """
         by_text = np.concatenate(self._by_text, axis=2)
         for number, combination in enumerate(self._combinations):
@@ -245,7 +247,7 @@ class MaskedLmEvaluation:
 
 @dataclass
 class _Vocabulary:
-    """Masking that models of one vocabulary share, and counts of their texts."""
+    """Masking shared by models with the same vocabulary, and counts of their texts."""
 
     masker: SequenceMasker
     unknown: UnknownTokens
@@ -259,7 +261,7 @@ def _scores(by_text: np.ndarray, metric: Metric, statistics: StatisticsConfig) -
     Args:
         by_text: (texts, 3) sums.
         metric: nats per token of these texts.
-        statistics: of the interval.
+        statistics: settings of the interval.
     """
     by_unit = metric.by_unit()
     bounds = interval(by_unit, statistics)

@@ -1,4 +1,4 @@
-"""Texts cut into sequences, masked as in pretraining, and losses of models at masked positions."""
+"""Texts cut into sequences and masked as in pretraining, and models' losses at masked positions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Sequences:
         starts: (tokens,) bool, True where a word begins.
         maskable: (tokens,) bool, False on unknown tokens and on special tokens in the text.
         borders: (sequences + 1,) first token of each sequence, and the end of the last one.
-        texts: (sequences,) index of the text that a sequence is from.
+        texts: (sequences,) index of each sequence's text.
         keys: (sequences,) uint64, keys of their random numbers.
     """
 
@@ -50,33 +50,32 @@ class Sequences:
 
     @property
     def lengths(self) -> np.ndarray:
-        """(sequences,) tokens of each."""
+        """(sequences,) number of tokens."""
         return np.diff(self.borders)
 
     def masked_once(self, tokenizer: PreTrainedTokenizerBase) -> list[MaskedCopies]:
-        """Mask the token in the middle of each sequence, by which half precision is measured."""
+        """Mask the middle token of each sequence, to measure the error of half precision."""
         return [MaskedCopies(np.array([tokenizer.cls_token_id, *ids, tokenizer.sep_token_id]),
                              np.array([[len(ids) // 2 + 1, len(ids) // 2 + 2]]))
                 for ids in np.split(self.input_ids, self.borders[1:-1])]
 
 
 class SequenceMasker:
-    """Tokenizer and masking of one vocabulary.
+    """Tokenizer and masking for one vocabulary.
 
-    The masks of a text depend on its id, its words, the seed and the draw, and on nothing else:
-    not on the texts around it, nor on the model. Of two rates the higher one masks the tokens of
-    the lower one, and more, but where a budget ends; corruption changes nothing about which
-    tokens are masked.
+    The masks of a text depend only on its id, its words, the seed and the draw. They do not depend
+    on other texts or on the model. A higher rate masks all tokens of a lower rate and more, except
+    at the end of a budget. Corruption does not change which tokens are masked.
 
     Args:
-        tokenizer: of the models.
+        tokenizer: tokenizer of the models.
         config: length of sequences, and masking.
         terms: words and phrases for masking by terms.
-        seed: of masks.
+        seed: seed of masks.
 
     Raises:
-        BmtoolsError: no such segmenter, or one whose package is not installed.
-        ValueError: masking by terms without terms.
+        BmtoolsError: if the segmenter does not exist or its package is not installed.
+        ValueError: if masking by terms has no terms.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, config: MaskedLmLossConfig,
@@ -106,8 +105,8 @@ class SequenceMasker:
         """Cut texts into sequences.
 
         Args:
-            encoded: texts, each with a token at least.
-            keys: (texts,) of `text_keys`.
+            encoded: texts with at least one token each.
+            keys: (texts,) keys from `text_keys`.
         """
         begins, texts, firsts = cut_texts(encoded.lengths, encoded.word_starts, self._max_length)
         maskable = np.isin(encoded.ids, self._special_ids, invert=True)
@@ -116,7 +115,7 @@ class SequenceMasker:
                          derive(self._seed, keys[texts], firsts))
 
     def mask(self, sequences: Sequences, combination: Combination, draw: int) -> MaskedTokens:
-        """Mask some tokens."""
+        """Mask and corrupt tokens by a combination."""
         sample = np.repeat(np.arange(len(sequences.texts)), sequences.lengths)
         batch = TokenBatch(sequences.input_ids, sequences.starts, sequences.maskable, sample,
                            derive(sequences.keys, draw))
@@ -126,15 +125,16 @@ class SequenceMasker:
 
 def cut_texts(lengths: np.ndarray, starts: np.ndarray,
               max_length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Cut texts that are too long into few sequences of about equal length, where words begin.
+    """Cut long texts into few sequences of about equal length, at word boundaries.
 
     Args:
-        lengths: (texts,) tokens of each, 1 or more.
+        lengths: (texts,) number of tokens, at least 1.
         starts: (tokens,) bool, True where a word begins.
-        max_length: of a sequence, special tokens included.
+        max_length: maximum length of a sequence, including special tokens.
 
     Returns:
-        (sequences,) each: first token among all, index of the text, and first token within it.
+        (sequences,) each: first token among all tokens, index of the text, and first token within
+        the text.
     """
     begins = offsets(lengths)[:-1]
     numbers = np.arange(len(lengths))
@@ -145,7 +145,7 @@ def cut_texts(lengths: np.ndarray, starts: np.ndarray,
 
 
 def text_keys(records: Sequence[Record]) -> np.ndarray:
-    """Make keys of records by their ids and texts, (records,) uint64."""
+    """Compute keys of records from their ids and texts, (records,) uint64."""
     digests = (hashlib.blake2b(f"{record['id']}\n{full_text(record)}".encode(), digest_size=8)
                for record in records)
     return np.array([int.from_bytes(one.digest(), "little") for one in digests], dtype=np.uint64)
@@ -153,10 +153,10 @@ def text_keys(records: Sequence[Record]) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class MaskedSequences:
-    """Sequences under some variants, each a combination and a draw.
+    """Sequences under several variants; a variant is a combination and a draw.
 
     Args:
-        sequences: before masking.
+        sequences: sequences before masking.
         variants: (variants, 2) indices of combination and draw.
         input_ids: (variants, tokens), after corruption.
         masked: (variants, tokens) bool, positions to predict.
@@ -168,7 +168,7 @@ class MaskedSequences:
     masked: np.ndarray
 
     def batches(self, batch_tokens: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield sequences of one length and their variants, (batch,) each, the longest first."""
+        """Yield sequences of one length and their variants, (batch,) each, longest first."""
         lengths = self.sequences.lengths
         order = np.argsort(-lengths, kind="stable")
         for of_one_length in np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1):
@@ -187,7 +187,7 @@ def predict_batch(model: CheckpointPredictor, masked: MaskedSequences,
 
     Returns:
         (predictions,) each: indices of the combination, the draw and the text in its window; and
-        (predictions, 3) float64: the loss in nats, 1, and 1 if no token has a higher logit, else 0.
+        (predictions, 3) float64: the loss in nats, 1, and 1 if no token has a higher logit or 0.
     """
     numbers, variants = batch
     tokenizer, sequences = model.tokenizer, masked.sequences
@@ -208,7 +208,7 @@ def predict_batch(model: CheckpointPredictor, masked: MaskedSequences,
         logits = lm_head(network)(part.float())
         chosen = logits.gather(1, part_targets[:, None])[:, 0]
         nats.append(logits.logsumexp(1) - chosen)
-        correct.append(logits.argmax(1) == part_targets)  # of equal ones the lowest id
+        correct.append(logits.argmax(1) == part_targets)  # for equal logits the lowest id
     combinations, draws = masked.variants[variants[rows]].T
     losses = torch.cat(nats).double()
     sums = torch.stack([losses, torch.ones_like(losses), torch.cat(correct)], 1)

@@ -1,4 +1,4 @@
-"""Mean reciprocal rank: how high models rank the words behind masks.
+"""Mean reciprocal rank: how high models rank the masked words.
 
 Source: Buonocore et al. 2023, equation 2.
 """
@@ -39,29 +39,30 @@ def mrr(records: RecordSource, models: Models, *, terms: str | None = None,
     """Score checkpoints by mean reciprocal rank: `mrr("curated.jsonl", ["base", "bio"], top_k=5)`.
 
     Args:
-        records: a file or several, or dictionaries with `id`, `text` and, where the text has a
-            `[MASK]`, the word behind it as `target`. In other texts the words of `entities` and
-            of `terms` are masked, each once.
-        models: directory of a checkpoint, or several.
-        terms: file of terms to mask, one a line.
-        baseline: file of records whose token frequencies are scored too.
-        by: keys of records; the maskings of each value are also scored apart, by `domain` if left
-            out. Dots reach into objects: `meta.year`. `sentence` is the whole text, unless
-            records have a key of that name.
-        details: file to write a line for each masking and model to.
-        reject: receives records that a model cannot take; they are kept from all models.
-        skipped: counts records and entities in which nothing is masked, by reason.
-        progress: wraps the iterator of scores, as `tqdm` does.
+        records: one or several files, or dictionaries with `id`, `text` and, if the text contains
+            `[MASK]`, the masked word as `target`. In other texts, each word of `entities` and of
+            `terms` is masked once.
+        models: directories of one or several checkpoints.
+        terms: file of terms to mask, one per line.
+        baseline: file of records whose token frequencies are also scored.
+        by: keys of records; maskings are also scored separately for each value of a key, by
+            default `domain`. Dots reach into objects: `meta.year`. `sentence` is the full text,
+            unless records have a key with this name.
+        details: file that receives a line for each masking and model.
+        reject: receives records that a model cannot read; no model scores them.
+        skipped: counts records and entities without a masked word, by reason.
+        progress: wraps the iterator of scores, like `tqdm`.
         on_score: called with the score of each masking and model.
         settings: fields of `MrrConfig`, `InferenceConfig` and `StatisticsConfig`.
 
     Returns:
-        a line for each model and baseline, see `MrrTotals.line`; then one for each two models,
-        see `compare_models`.
+        a line for each model and baseline, see `MrrTotals.line`; then a line for each pair of
+        models, see `compare_models`.
 
     Raises:
-        BmtoolsError: nothing to score, or a checkpoint, device or record that cannot be used.
-        ValueError: a setting out of range.
+        BmtoolsError: if there are no records to score, or a checkpoint, device or record cannot be
+            used.
+        ValueError: if a setting is out of range.
     """
     config, inference, statistics = split_settings(
         settings, MrrConfig, InferenceConfig, StatisticsConfig)
@@ -79,15 +80,15 @@ def mrr(records: RecordSource, models: Models, *, terms: str | None = None,
 class MrrTotals(ModelTotals[MaskScore]):
     """Corpus-level mean reciprocal rank of one predictor.
 
-    Intervals are drawn over documents, or over sentences where maskings name none: maskings of
-    one sentence share its text. About fifty bytes are kept for each masking.
+    Intervals are over documents, or over sentences if maskings name no document, because maskings
+    of one sentence share its text. About fifty bytes are kept in memory for each masking.
 
     Args:
-        predictor: gave the scores.
-        config: they were made with.
-        by: keys whose values' maskings are also scored apart; `domain` where records have one, if
-            left out.
-        statistics: of intervals.
+        predictor: the predictor.
+        config: settings of the scores.
+        by: keys of records; maskings are also scored separately for each value of a key, by
+            default `domain` if records have it.
+        statistics: settings of intervals.
     """
 
     def __init__(self, predictor: Predictor, config: MrrConfig, by: Sequence[str] = (),
@@ -99,7 +100,7 @@ class MrrTotals(ModelTotals[MaskScore]):
         self._multi_token = self._unknown = 0
 
     def add(self, score: MaskScore) -> None:
-        """Count a masked word; one of several tokens as the settings say."""
+        """Count a masked word; words with several tokens count according to the settings."""
         target, record = score.target, score.record
         self._unknown_tokens.add(target.masked.input_ids, record)
         # The full text identifies the sentence that a masking belongs to.
@@ -116,36 +117,36 @@ class MrrTotals(ModelTotals[MaskScore]):
         self._groups.add({"sentence": sentence, **record})
 
     def metrics(self, members: np.ndarray | slice = slice(None)) -> dict[str, Metric]:
-        """Return the metric of some maskings that models are compared by."""
-        found = self._table()[members, 0]  # not a number for maskings that are left out
+        """Return the metric of some maskings that is used to compare models."""
+        found = self._table()[members, 0]  # NaN for maskings that are left out
         return {"mrr": Metric(np.array([np.nan_to_num(found), ~np.isnan(found)]),
                               self.units.keys[members], items="maskings",
                               unit=self.units.kind)}
 
     def line(self) -> Line:
-        """Return the scores, what they rest on and their signature.
+        """Return the scores, counts and the signature.
 
         Returns:
-            `mrr`: equation 2, with an `interval` over `units`, whose kind is `unit` (a document, or
-            a sentence if no document is named); `hits_at_1`, `hits_at_5` and
-            `hits_at_10`: shares of maskings whose word is ranked first, or among the first five
-            or ten; `median_rank`: null where half of the maskings have a word without a rank;
-            `mean_rank`: null where one has, since the mean over the others favours vocabularies
-            that have few; `ranked`: maskings whose word has a rank; `probability`: mean
-            probability of the word; `maskings`; `sentences`: distinct texts behind them;
-            `multi_token` and `unknown`: words that are no single token, or none at all, of the
-            vocabulary; `unknown_tokens`: share of the tokens read that are; `by`: the same for
-            each value of a key.
+            `mrr` is equation 2, with an `interval` over `units`, whose kind is `unit` (a document,
+            or a sentence if records name no document). `hits_at_1`, `hits_at_5` and `hits_at_10`
+            are the shares of maskings whose word is ranked first, or among the first five or ten.
+            `median_rank` is null if half of the words have no rank. `mean_rank` is null if any word
+            has no rank, because the mean over the others favours vocabularies with few ranked
+            words. `ranked` is the number of maskings whose word has a rank, and `probability` is
+            the word's mean probability. `maskings` and `sentences` count maskings and their
+            distinct texts. `multi_token` and `unknown` count words with several tokens, and words
+            that the vocabulary does not contain. `unknown_tokens` is the share of unknown tokens in
+            the text. `by` contains the same for each value of a key.
 
         Raises:
-            DataError: nothing was counted, or no record has a key of `by`.
+            DataError: if no masking was counted, or no record has a key of `by`.
         """
         self._unknown_tokens.warn()
         config, scores = self.config, self._scores()
         if not scores:
             raise DataError(
-                f"all {self._multi_token} masked words are of several tokens in "
-                f"{self.predictor.name}; {setting('multi_token')} miss counts them"
+                f"all {self._multi_token} masked words have several tokens in "
+                f"{self.predictor.name}; use {setting('multi_token')} miss to count them"
                 if self._multi_token else
                 "no masked words in the input; expected records with text and target")
         by = self._groups.scores(self._scores)
@@ -174,13 +175,13 @@ class MrrTotals(ModelTotals[MaskScore]):
         return np.frombuffer(self._values).reshape(-1, 3)
 
     def _scores(self, members: np.ndarray | slice = slice(None)) -> Line:
-        """Score some of the maskings; nothing where none of them counts."""
+        """Score some of the maskings; return no keys if none of them counts."""
         metric = self.metrics(members)["mrr"]
         table = self._table()[members][metric.counted]
         if not len(table):
             return {}
         sums = metric.by_unit()
-        # Where all words are found first or none at all, resamples would claim to be sure of it.
+        # If all or no words are ranked first, resamples agree and the interval has no width.
         bounds = interval(sums, self._statistics) if 0 < metric.value < 1 else None
         ranks, ranked = table[:, 1], ~np.isnan(table[:, 1])
         median = float(np.median(np.where(ranked, ranks, np.inf)))

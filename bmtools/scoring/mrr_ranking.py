@@ -1,11 +1,11 @@
-"""Ranks of masked words: how high a model ranks the word behind each mask.
+"""Ranks of masked words: how high a model ranks the word at each mask.
 
 Equally probable tokens are ranked by id, the lower one first.
 
-Words of several tokens are proposed behind as many masks by a beam search: tokens are chosen left
-to right, each given those before it while the rest stays masked, so that the probability of a word
-is a product of conditional ones. Source of the order: Kauf and Ivanova 2023, section 3; of several
-masks for a word: Jiang et al. 2020 (X-FACTR), section 4.
+For words with several tokens, a beam search fills the same number of masks. Tokens are chosen from
+left to right. Each token depends on the tokens before it, while the tokens after it are masked, so
+the probability of a word is a product of conditional ones. Source of the order: Kauf and Ivanova
+2023, section 3; of several masks for a word: Jiang et al. 2020 (X-FACTR), section 4.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ Word = tuple[int, ...]
 Ranking = tuple[int | None, float, float, tuple[tuple[str, float], ...]]
 """The last fields of `MaskScore`."""
 BEAM_SIZE = 20
-"""Prefixes of a word of several tokens kept at each step; a word below them has no rank."""
-_LEAST_PROPOSALS = 5  # looked up, however few count
+"""Number of prefixes kept at each step for words with several tokens; other words have no rank."""
+_LEAST_PROPOSALS = 5  # minimum number to look up
 _HINT = "split it into sentences first (bmtools import jsonl --sentences)"
 
 
@@ -45,13 +45,13 @@ class MaskScore:
         record: the sentence.
         predictor: index of the predictor.
         target: the word in the predictor's vocabulary.
-        rank: of the word among all proposals, from 1; None where it cannot be proposed, or is
-            beyond a beam.
-        reciprocal_rank: 1/rank, 0 where the word is not among the proposals that count; not a
-            number where the word is left out.
-        probability: of the word, in all spellings that count.
-        proposals: the best tokens (words of as many tokens where the word is ranked jointly) with
-            their probabilities, best first.
+        rank: rank of the word among all proposals, from 1; None if it cannot be proposed or is
+            outside the beam.
+        reciprocal_rank: 1/rank, 0 if the word is not among the proposals that count; NaN if the
+            word is left out.
+        probability: probability of the word, in all spellings that count.
+        proposals: the best tokens with their probabilities, best first; for joint ranking, words
+            with the same number of tokens as the word.
     """
 
     record: Record
@@ -66,7 +66,7 @@ class MaskScore:
         """Return the score as a line of details."""
         domain = {"domain": self.record["domain"]} if "domain" in self.record else {}
         return {"id": self.record.get("id"), **domain, "target": self.record["target"],
-                # Of a word that a larger token contains, two are counted.
+                # A word inside a larger token counts as two tokens.
                 "tokens": len(self.target.token_ids) or 2, "rank": self.rank,
                 "reciprocal_rank": rounded(self.reciprocal_rank),
                 "probability": round(self.probability, DIGITS),
@@ -78,7 +78,7 @@ def score_masked_words(records: Iterable[Record], predictors: Sequence[Predictor
                        config: MrrConfig, reject: Reject = refuse) -> Iterator[MaskScore]:
     """Rank each masked word under each predictor, record by record in input order.
 
-    Every token of the vocabulary is a proposal, pieces of words and special tokens included.
+    Every token of the vocabulary is a proposal, including pieces of words and special tokens.
     """
     tokenizers = {predictor.vocabulary: predictor.tokenizer for predictor in predictors}
     lookups = {vocabulary: TargetLookup(tokenizer, config.ignore_case, bool(config.like))
@@ -90,7 +90,7 @@ def score_masked_words(records: Iterable[Record], predictors: Sequence[Predictor
             raise RecordError(record.place,
                               f"key 'text': found {masks or 'no'} {MASK}, expected one", record)
         if "target" not in record:
-            raise RecordError(record.place, f"key 'target' is missing, expected the word behind "
+            raise RecordError(record.place, f"key 'target' is missing, expected the word hidden by "
                                             f"{MASK} (bmtools import curated writes it)", record)
         try:
             target = lookups[predictor.vocabulary].find(record["text"], record["target"])
@@ -106,10 +106,10 @@ def score_masked_words(records: Iterable[Record], predictors: Sequence[Predictor
 
 
 def check_text(predictors: Sequence[Predictor], record: Record) -> None:
-    """Refuse a text that some predictor cannot take whole, before each word of it is masked.
+    """Raise an error for a text that is too long for a predictor, before its words are masked.
 
     Raises:
-        RecordError: names both lengths and the way out.
+        RecordError: names both lengths and a fix.
     """
     for predictor in predictors:
         tokens = len(predictor.tokenizer.backend_tokenizer.encode(record["text"]).ids)
@@ -118,7 +118,7 @@ def check_text(predictors: Sequence[Predictor], record: Record) -> None:
 
 def _rank_targets(predictors: Sequence[Predictor], config: MrrConfig, index: int,
                   records: Sequence[Record], targets: Sequence[MaskedTarget]) -> list[MaskScore]:
-    """Rank the target word at each mask, single tokens in one pass, several tokens jointly."""
+    """Rank the target word at each mask; single tokens in one pass, several tokens jointly."""
     predictor, policy = predictors[index], config.multi_token
     joint = [number for number, target in enumerate(targets) if policy == "joint" and target.splits]
     rankings = dict(zip(joint, _rank_jointly(predictor, [targets[number] for number in joint],
@@ -154,7 +154,7 @@ def _rank_batch(predictor: Predictor, config: MrrConfig, correct_ids: Sequence[t
                           zip(tokens[:config.top_k], shares, strict=False))
         reciprocal = 1 / rank if rank and rank <= config.top_k else 0.0
         if config.like and reciprocal:
-            # The published evaluation takes the lower place of a word proposed in two spellings.
+            # The published evaluation uses the lower rank of a word proposed in two spellings.
             reciprocal = round(1 / max(place for place, token in enumerate(tokens, 1)
                                        if token in ids), 2)
         ranked.append((sequence, (rank, reciprocal, sum(shares[len(tokens):]), proposals)))
@@ -163,7 +163,7 @@ def _rank_batch(predictor: Predictor, config: MrrConfig, correct_ids: Sequence[t
 
 def _rank_jointly(predictor: Predictor, targets: Sequence[MaskedTarget],
                   config: MrrConfig) -> list[Ranking]:
-    """Rank words of several tokens among the words that a model proposes in their place."""
+    """Rank words with several tokens among the words that a model proposes instead."""
     searches = [_BeamSearch(target) for target in targets]
     width = max(BEAM_SIZE, config.top_k)
     for step in range(max(len(target.token_ids) for target in targets)):
@@ -181,14 +181,14 @@ def _rank_jointly(predictor: Predictor, targets: Sequence[MaskedTarget],
 
 
 def best_ranks(logits: Tensor, correct_ids: Sequence[Sequence[int]]) -> list[int | None]:
-    """Rank tokens by logit, equal ones by id, and return the best rank of the correct ones.
+    """Rank tokens by logit, and equal ones by id; return the best rank of the correct ones.
 
     Args:
         logits: (batch, vocabulary).
-        correct_ids: right answers at each mask; may be none.
+        correct_ids: correct ids at each mask; may be empty.
 
     Returns:
-        ranks from 1; None where there is no right answer.
+        ranks from 1; None for masks without a correct id.
     """
     most = max(map(len, correct_ids), default=0)
     if not most:
@@ -206,9 +206,9 @@ def best_ranks(logits: Tensor, correct_ids: Sequence[Sequence[int]]) -> list[int
 
 
 def best_tokens(logits: Tensor, count: int) -> list[list[int]]:
-    """List the ids of the best tokens of (batch, vocabulary), equal ones in order of their ids.
+    """List the ids of the best tokens of (batch, vocabulary); equal ones are ordered by id.
 
-    `topk` alone leaves open which of several equal tokens it takes.
+    `topk` does not define which of several equal tokens it returns.
     """
     count = min(count, logits.shape[1])
     lowest = logits.topk(count).values[:, -1:]
@@ -231,7 +231,7 @@ class _BeamSearch:
     logprob: float = 0.0
 
     def masked(self, prefix: Word) -> MaskedCopies:
-        """Fill in a prefix and mask the rest of the word."""
+        """Insert a prefix and mask the rest of the word."""
         word, ids = self.target.token_ids, self.target.masked.input_ids
         position = int(self.target.masked.spans[0, 0])
         filled = [*ids[:position], *prefix, *word[len(prefix):], *ids[position + 1:]]
@@ -239,14 +239,14 @@ class _BeamSearch:
         return MaskedCopies(np.array(filled, dtype=np.int64), span)
 
     def rank(self, width: int, caseless: Tokenizer | None) -> int | None:
-        """Rank the word among those in the beam; its own probability counts if it was dropped.
+        """Rank the word among the words in the beam, also if the search has dropped it.
 
         Args:
-            width: of the beam.
-            caseless: of a tokenizer, by which words that differ in case are one.
+            width: width of the beam.
+            caseless: tokenizer used to treat words that differ only in case as equal.
 
         Returns:
-            the rank, from 1; None where a full beam of proposals surpasses it.
+            the rank, from 1; None if a full beam of proposals is better.
         """
         word = self.target.token_ids
         right = _spell(caseless, word).casefold() if caseless else None
@@ -254,14 +254,14 @@ class _BeamSearch:
         ranked = sorted([*others, (self.logprob, word)], key=_best_first)
         rank = next(number for number, (_, ids) in enumerate(ranked, 1) if ids == word
                     or (caseless and _spell(caseless, ids).casefold() == right))
-        # A word that all of a full beam surpass may be surpassed by more.
+        # If a full beam is better than a word, words outside the beam may also be better.
         known = rank <= len(others) or len(self.beam) < width or len(others) < len(self.beam)
         return rank if known else None
 
 
 def _extend(predictor: Predictor, searches: Sequence[_BeamSearch], step: int,
             beam_size: int) -> None:
-    """Extend all prefixes by a token: those in the beams, and the first tokens of the words."""
+    """Extend all prefixes by a token: prefixes in the beams, and the first tokens of the words."""
     inputs = [search.masked(prefix) for search in searches for prefix in
               [*(ids for _, ids in search.beam), search.target.token_ids[:step]]]
     own_ids = np.array([search.target.token_ids[step] for search in searches

@@ -1,4 +1,4 @@
-"""Target words of masks, as the tokens that a model would have to propose."""
+"""Target words of masks, as the tokens that a model must propose."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class MaskedTarget:
     """A masked word in one vocabulary.
 
     Args:
-        masked: the sentence with one position to mask in place of the word.
-        correct_ids: ids that are right there; none where the word is no known token.
-        token_ids: ids of the word as it is tokenized there; none where a larger token contains it.
+        masked: the sentence with one masked position in place of the word.
+        correct_ids: ids that are correct there; empty if the word is not a known token.
+        token_ids: ids of the word's tokens there; empty if the word is part of a larger token.
     """
 
     masked: MaskedCopies
@@ -39,28 +39,28 @@ class MaskedTarget:
 
     @property
     def splits(self) -> bool:
-        """Whether the word is exactly several tokens, and no single one."""
+        """Whether the word consists of several tokens and is not a single one."""
         return not self.correct_ids and len(self.token_ids) > 1
 
     @property
     def multi_token(self) -> bool:
-        """Whether the word is several tokens, or part of a larger token."""
-        # No token and no known tokens: a larger token contains the word.
+        """Whether the word consists of several tokens, or is part of a larger token."""
+        # Without any ids, the word is part of a larger token.
         return not self.correct_ids and len(self.token_ids) != 1
 
 
 class TargetLookup:
     """Lookup of target words in one vocabulary.
 
-    The word replaces the mask and the whole text is encoded, so that the token is the one of this
-    position: with the space before it in byte-level BPE, with `##` in WordPiece where the mask
-    touches a word.
+    The word replaces the mask and the complete text is encoded, because the token depends on its
+    position: in byte-level BPE it includes the space before it, and in WordPiece it has `##` if
+    the mask follows a word without a space.
 
     Args:
-        tokenizer: of the model.
-        ignore_case: accept every token that equals the word but for case.
-        published: accept every token that is spelled like the word but for case, the space before
-            it and the word's punctuation, as Buonocore et al. compare them.
+        tokenizer: tokenizer of the model.
+        ignore_case: accept every token that equals the word except for case.
+        published: accept every token that equals the word except for case, the space before it
+            and the word's punctuation, as Buonocore et al. compare them.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, ignore_case: bool,
@@ -77,18 +77,18 @@ class TargetLookup:
     def find(self, text: str, target: str) -> MaskedTarget:
         """Find the position and the tokens of a word.
 
-        Where it is no token of its own, all its tokens together become one position to mask.
+        If the word is not a single token, all its tokens together become one masked position.
 
         Args:
             text: contains `[MASK]` once.
-            target: the word behind it.
+            target: the masked word.
 
         Raises:
-            ValueError: the tokenizer makes nothing of the word.
+            ValueError: if the tokenizer has no tokens for the word.
         """
         word = _visible_part(target)
         if not word:
-            raise ValueError(f"the tokenizer makes nothing of {target!r}")
+            raise ValueError(f"the tokenizer has no tokens for {target!r}")
         found = self._encode(text, word)
         if self._published:
             bare = unicodedata.normalize("NFC", word.translate(_NO_PUNCTUATION)).strip().lower()
@@ -109,16 +109,16 @@ class TargetLookup:
         over = [position for position, (first, last) in enumerate(offsets)
                 if first < last and first < end and last > begin]
         if not over:
-            raise ValueError(f"the tokenizer makes nothing of {word!r}")
+            raise ValueError(f"the tokenizer has no tokens for {word!r}")
         start, stop = over[0], over[-1] + 1
         ids = np.array([*encoding.ids[:start + 1], *encoding.ids[stop:]], dtype=np.int64)
         masked = MaskedCopies(ids, np.array([[start, start + 1]]))
         first, last = offsets[start][0], offsets[stop - 1][1]
-        # Some tokenizers count the space before a word in, and not the accents that they drop or
-        # join to their letters.
+        # In some tokenizers, offsets include the space before a word, and exclude accents that they
+        # drop or join to their letters.
         missing = whole[begin:first] + whole[last:end]
         if last > end or text[first:begin].strip() or not all(map(unicodedata.combining, missing)):
-            return MaskedTarget(masked, (), ())  # a token that contains more is not the word's own
+            return MaskedTarget(masked, (), ())  # the word is part of a larger token
         token_ids = tuple(encoding.ids[start:stop])
         if len(token_ids) > 1 or token_ids[0] == self._unknown_id:
             return MaskedTarget(masked, (), token_ids)
@@ -132,17 +132,17 @@ class TargetLookup:
 
 
 def _visible_part(word: str) -> str:
-    """Strip white space and characters that show nothing from both ends."""
+    """Strip white space and invisible characters from both ends."""
     shown = [number for number, character in enumerate(word) if not (
         character.isspace() or unicodedata.category(character) in _INVISIBLE)]
     return word[shown[0]:shown[-1] + 1] if shown else ""
 
 
 def token_text(backend: Tokenizer, token_id: int) -> str:
-    """Write a token as people read it; the space before a word is one, and `##` stays.
+    """Return a token as people read it, with the space before a word and with `##`.
 
-    Bytes that are no text on their own keep the alphabet of byte-level BPE. Models may have more
-    embeddings than their tokenizer has tokens; those get their number.
+    Bytes that are not text are shown in the alphabet of byte-level BPE. Models may have more
+    embeddings than their tokenizer has tokens; these are shown by number.
     """
     token = backend.id_to_token(token_id)
     if token is None:

@@ -1,4 +1,4 @@
-"""Pseudo-perplexity: how surprising each token is to a model, given all others.
+"""Pseudo-perplexity: how surprising each token is to a model, given all other tokens.
 
 Sources: Salazar et al. 2020, equations 2 and 3; Kauf and Ivanova 2023; Buonocore et al. 2023,
 equation 1.
@@ -35,23 +35,24 @@ def pppl(records: RecordSource, models: Models, *,
     """Score checkpoints by pseudo-perplexity: `pppl("dev.jsonl", ["base", "bio"])`.
 
     Args:
-        records: a file or several, or dictionaries with `id` and `text`.
-        models: directory of a checkpoint, or several.
-        baseline: file of records whose token frequencies are scored too.
-        by: keys of records; the sentences of each value are also scored apart. Dots reach into
-            objects: `meta.year`.
-        details: file to write a line for each sentence and model to.
-        reject: receives records that a model cannot take; they are kept from all models.
-        progress: wraps the iterator of scores, as `tqdm` does.
+        records: one or several files, or dictionaries with `id` and `text`.
+        models: directories of one or several checkpoints.
+        baseline: file of records whose token frequencies are also scored.
+        by: keys of records; sentences are also scored separately for each value of a key. Dots
+            reach into objects: `meta.year`.
+        details: file that receives a line for each sentence and model.
+        reject: receives records that a model cannot read; no model scores them.
+        progress: wraps the iterator of scores, like `tqdm`.
         settings: fields of `PpplConfig`, `InferenceConfig` and `StatisticsConfig`.
 
     Returns:
-        a line for each model and baseline, see `PpplTotals.line`; then one for each two models,
-        see `compare_models`.
+        a line for each model and baseline, see `PpplTotals.line`; then a line for each pair of
+        models, see `compare_models`.
 
     Raises:
-        BmtoolsError: nothing to score, or a checkpoint, device or record that cannot be used.
-        ValueError: a setting out of range.
+        BmtoolsError: if there are no records to score, or a checkpoint, device or record cannot be
+            used.
+        ValueError: if a setting is out of range.
     """
     config, inference, statistics = split_settings(
         settings, PpplConfig, InferenceConfig, StatisticsConfig)
@@ -66,26 +67,26 @@ def pppl(records: RecordSource, models: Models, *,
 
 
 def _warn_of_other_texts(predictors: Sequence[Predictor]) -> None:
-    """Warn where bits per character cannot be compared."""
+    """Warn if bits per character cannot be compared."""
     read = {predictor.name: ", ".join(
         f"{name} {done}" for name, done in text_fields(predictor.tokenizer).items())
         for predictor in predictors}
     if len(set(read.values())) > 1:
         models = "; ".join(f"{name}: {text}" for name, text in read.items())
-        warnings.warn(f"bits per character are compared only between models that read the same "
-                      f"text, which these do not ({models})", BmtoolsWarning, stacklevel=3)
+        warnings.warn(f"bits per character are not compared, because the models do not read the "
+                      f"same text ({models})", BmtoolsWarning, stacklevel=3)
 
 
 class PpplTotals(ModelTotals[SentenceScore]):
     """Corpus-level pseudo-perplexity of one predictor.
 
-    About seventy bytes are kept for each sentence, from which intervals are drawn by unit.
+    About seventy bytes are kept in memory for each sentence to resample them by unit.
 
     Args:
-        predictor: gave the scores.
-        config: they were made with.
-        by: keys whose values' sentences are also scored apart.
-        statistics: of intervals.
+        predictor: the predictor.
+        config: settings of the scores.
+        by: keys of records; sentences are also scored separately for each value of a key.
+        statistics: settings of intervals.
     """
 
     def __init__(self, predictor: Predictor, config: PpplConfig | None = None,
@@ -106,11 +107,11 @@ class PpplTotals(ModelTotals[SentenceScore]):
         self._groups.add(score.record)
 
     def metrics(self, members: np.ndarray | slice = slice(None)) -> dict[str, Metric]:
-        """Return the metrics of some sentences, those that models are compared by.
+        """Return the metrics of some sentences that are used to compare models.
 
-        Under `like` these are the mean over sentences, too, and sentences that were left out do
-        not count. Bits include the spelling of unknown tokens, and models that fold case or accents
-        alone have no bits in common: they predict less text.
+        Under `like` these include the mean over sentences, and sentences that were left out do not
+        count. Bits include the spelling of unknown tokens. Bits of models that fold case or accents
+        are not compared with other models, because these models predict less text.
         """
         sums = self._sums(members)
         keys, unit = self.units.keys[members], self.units.kind
@@ -128,28 +129,27 @@ class PpplTotals(ModelTotals[SentenceScore]):
         return metrics
 
     def line(self) -> Line:
-        """Return the scores, what they rest on and their signature.
+        """Return the scores, counts and the signature.
 
         Returns:
-            `pppl`: equation 1, every token weighs the same, with an `interval` over `units`,
-            whose kind is `unit`;
-            `mean_sentence_pppl`: mean of the sentences' own values, as in the evaluation that
-            Buonocore et al. published, where one odd sentence can outweigh all others (and which
-            is `pppl` under `like="biobit"`); `nats_per_token`: the mean loss;
-            `bits_per_character` and `bits_per_word`: the same loss per character of text and per
-            word between white space, which compare models with different vocabularies, as
-            unknown tokens and text that the tokenizer drops are spelled out (see
-            `encode_sentence`); `unknown_bits_per_character`: what that takes of them, if anything;
-            `by`: the same for each value of a key.
+            `pppl` is equation 1, where every token has the same weight, with an `interval` over
+            `units`, whose kind is `unit`. `mean_sentence_pppl` is the mean over sentences, as in
+            the evaluation that Buonocore et al. published; one unusual sentence can dominate it.
+            Under `like="biobit"`, `pppl` is this mean. `nats_per_token` is the mean loss.
+            `bits_per_character` and `bits_per_word` are the same loss per character and per word
+            between white space. They compare models with different vocabularies, because unknown
+            tokens and text that the tokenizer drops are spelled out (see `encode_sentence`).
+            `unknown_bits_per_character` is the part for this spelling, if any. `by` contains the
+            same for each value of a key.
 
         Raises:
-            DataError: nothing was counted.
+            DataError: if no sentence was counted.
         """
         config, sums = self.config, self._sums()
         if not len(sums.nats):
             raise DataError("no sentences in the input; expected records with text")
         if not sums.scored.any():
-            raise DataError(f"found {len(sums.nats)} sentences that are all too long, expected "
+            raise DataError(f"found {len(sums.nats)} sentences, which are all too long; expected "
                             "shorter ones")
         self._unknown_tokens.warn()
         by = self._groups.scores(self._scores)

@@ -1,4 +1,4 @@
-"""Pseudo-log-likelihoods of sentences: spans that together predict each token of a text once.
+"""Pseudo-log-likelihoods of sentences; the masked spans predict each token of a text once.
 
 Sources: Salazar et al. 2020, equations 2 and 3; Kauf and Ivanova 2023.
 """
@@ -25,7 +25,7 @@ from bmtools.vocab.words import word_starts
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-_BIOBIT_TOKENS = 170  # of a sentence, special tokens included
+_BIOBIT_TOKENS = 170  # maximum length of a sentence, including special tokens
 _NATS_PER_BYTE = math.log(256)
 
 
@@ -36,12 +36,11 @@ class SentenceScore:
     Args:
         record: the sentence.
         predictor: index of the predictor.
-        logprobs: (scored,) float64 in nats, of the scored tokens in the order of the text; none
-            where the sentence is left out.
-        tokens: tokens of the sentence, without special ones.
-        unknown: how many of these are the unknown token.
-        spelling_nats: what spelling out the unknown ones among the scored tokens takes, and text
-            that the tokenizer drops.
+        logprobs: (scored,) float64 in nats, of the scored tokens in text order; empty if the
+            sentence is left out.
+        tokens: number of tokens of the sentence, without special ones.
+        unknown: number of unknown tokens among them.
+        spelling_nats: cost of spelling out unknown tokens and text that the tokenizer drops.
     """
 
     record: Record
@@ -53,7 +52,7 @@ class SentenceScore:
 
     @property
     def pppl(self) -> float:
-        """Exponential of the mean loss per token; not a number where none was scored."""
+        """Exponential of the mean loss per token; NaN if no token was scored."""
         return safe_exp(-self.logprobs.mean()) if len(self.logprobs) else math.nan
 
     def line(self) -> Line:
@@ -66,7 +65,7 @@ class SentenceScore:
 
 
 class _MaskedSentence(NamedTuple):
-    """A sentence's masked copies, without any if it is left out, and counts."""
+    """A sentence's masked copies (empty if it is left out), and counts."""
 
     copies: MaskedCopies
     tokens: int
@@ -79,24 +78,24 @@ def score_sentences(records: Iterable[Record], predictors: Sequence[Predictor],
                     reject: Reject = refuse) -> Iterator[SentenceScore]:
     """Score each sentence under each predictor, sentence by sentence in input order.
 
-    Every token but the special ones around a text is scored once. Unknown tokens count like
-    others, and what spelling them out takes is given beside.
+    Every token except the special ones around a text is scored once. Unknown tokens count like
+    others; the cost of spelling them out is returned separately.
 
     Args:
         records: sentences.
-        predictors: each scores all of them.
-        config: what is masked.
-        reject: receives records that a predictor cannot take; they are kept from all.
+        predictors: each scores all sentences.
+        config: settings of masking.
+        reject: receives records that a predictor cannot read; no predictor scores them.
     """
     mask = partial(_mask_sentence, config=config or PpplConfig())
     return score_in_windows(records, predictors, mask, partial(_score_masked, predictors), reject)
 
 
 def _mask_sentence(predictor: Predictor, record: Record, config: PpplConfig) -> _MaskedSentence:
-    """Encode a sentence and choose what to mask in it.
+    """Encode a sentence and choose the tokens to mask.
 
     Raises:
-        RecordError: no token to score, or more tokens than the predictor takes.
+        RecordError: if there is no token to score, or the sentence is too long for the predictor.
     """
     sentence = encode_sentence(predictor.tokenizer, record["text"])
     if not len(sentence.positions):
@@ -115,7 +114,7 @@ def _mask_sentence(predictor: Predictor, record: Record, config: PpplConfig) -> 
 
 def _score_masked(predictors: Sequence[Predictor], index: int, records: Sequence[Record],
                   sentences: Sequence[_MaskedSentence]) -> list[SentenceScore]:
-    """Predict the log probability of each scored token, in the order of the text."""
+    """Predict the log probability of each scored token, in text order."""
     inputs = [sentence.copies for sentence in sentences]
 
     def true_logprobs(batch: MaskLogits) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -139,11 +138,11 @@ class EncodedSentence:
     """A text as a model reads it.
 
     Args:
-        input_ids: (tokens,) int64, special tokens included.
-        word_ids: (tokens,) int64, number of each token's word, as `bmtools.vocab.words` has them.
-        positions: (scored,) int64, positions of all tokens but special ones, ascending.
-        spelling_nats: (tokens,) float64, what spelling out each takes; 0 for known tokens.
-        dropped_nats: what spelling out the text that no token covers takes.
+        input_ids: (tokens,) int64, including special tokens.
+        word_ids: (tokens,) int64, number of each token's word, see `bmtools.vocab.words`.
+        positions: (scored,) int64, positions of all tokens except special ones, ascending.
+        spelling_nats: (tokens,) float64, cost of spelling out each token; 0 for known tokens.
+        dropped_nats: cost of spelling out the text that is in no token.
     """
 
     input_ids: np.ndarray
@@ -154,13 +153,14 @@ class EncodedSentence:
 
 
 def encode_sentence(tokenizer: PreTrainedTokenizerBase, text: str) -> EncodedSentence:
-    """Encode a text and find the positions to score: all but the special tokens around it.
+    """Encode a text and find the positions to score: all except the special tokens around it.
 
-    An unknown token says nothing of its characters, so a vocabulary that knows few would seem to
-    need few bits. It is spelled out in UTF-8 at 8 bits a byte, as vocabularies with byte fallback
-    do, and 8 more for the end (a byte that UTF-8 does not have); the model's own loss of the
-    unknown token is that of the escape. Special tokens as pieces of a text are unknown. Characters
-    that the tokenizer drops, which cost the model nothing, are spelled out in the same way.
+    An unknown token does not identify its characters, so a small vocabulary would seem to need few
+    bits. Unknown tokens are therefore spelled out in UTF-8 with 8 bits per byte, as in vocabularies
+    with byte fallback, plus 8 bits for the end (a byte that does not occur in UTF-8). The model's
+    loss for the unknown token is the cost of this escape. Special tokens that occur in a text are
+    unknown. Characters that the tokenizer drops cost the model no bits; they are spelled out in
+    the same way.
     """
     encoding = tokenizer.backend_tokenizer.encode(text)
     input_ids = np.array(encoding.ids, dtype=np.int64)

@@ -28,12 +28,12 @@ _BATCH_SIZE = 64
 
 @dataclass(frozen=True, slots=True)
 class MaskedCopies:
-    """A sequence and the spans to mask in it, each in a copy of its own.
+    """A sequence and the spans to mask in it, each in a separate copy.
 
     Args:
-        input_ids: (tokens,) int64, special tokens included.
-        spans: (copies, 2) int64, the masked positions of each copy: the first, which is predicted,
-            and the end.
+        input_ids: (tokens,) int64, including special tokens.
+        spans: (copies, 2) int64, the masked positions of each copy: the first one, which is
+            predicted, and the end.
     """
 
     input_ids: np.ndarray
@@ -44,8 +44,8 @@ class MaskLogits(NamedTuple):
     """A predictor's logits at masked positions.
 
     Args:
-        sequences: (predictions,) int64, index of the sequence of each.
-        positions: (predictions,) int64, masked position of each.
+        sequences: (predictions,) int64, index of each prediction's sequence.
+        positions: (predictions,) int64, masked position of each prediction.
         logits: (predictions, vocabulary) float32.
     """
 
@@ -59,11 +59,11 @@ class Predictor(Protocol):
 
     Attributes:
         name: name in results.
-        signature_fields: fields that signatures show: the precision, or the kind of a baseline.
-        measured: further keys of its lines, complete once it has predicted.
-        tokenizer: makes the ids that the predictor reads and proposes.
+        signature_fields: fields shown in signatures: the precision, or the kind of a baseline.
+        measured: further keys for its lines; complete after prediction.
+        tokenizer: tokenizer of the predictor's input and proposals.
         vocabulary: fingerprint of the tokenizer.
-        max_tokens: longest sequence it takes, special tokens included.
+        max_tokens: maximum sequence length, including special tokens.
     """
 
     name: str
@@ -75,22 +75,22 @@ class Predictor(Protocol):
 
     def predict(self, inputs: Sequence[MaskedCopies],
                 reduce: Callable[[MaskLogits], Reduced]) -> Iterator[Reduced]:
-        """Predict each copy's first mask and yield what `reduce` makes of each batch's logits.
+        """Predict each copy's first mask and yield the result of `reduce` for each batch's logits.
 
-        Batches come in any order; `reduce` may run in several threads at a time.
+        Batches come in any order; `reduce` may run in several threads at the same time.
         """
         ...
 
 
 class UnigramPredictor:
-    """Unigram frequencies as predictor, the same at every mask; see `Predictor`.
+    """Unigram frequencies as predictor, the same for every mask; see `Predictor`.
 
-    The probability of a token is its count plus one over the sum of these (add-one smoothing);
-    special tokens are never proposed.
+    The probability of a token is its count plus one, divided by the sum over all tokens (add-one
+    smoothing). Special tokens are never proposed.
 
     Args:
         source: name of the counted text.
-        model: predictor whose vocabulary this one shares.
+        model: predictor with the same vocabulary.
         counts: (vocabulary,) occurrences of each token.
     """
 
@@ -107,7 +107,7 @@ class UnigramPredictor:
 
     def predict(self, inputs: Sequence[MaskedCopies],
                 reduce: Callable[[MaskLogits], Reduced]) -> Iterator[Reduced]:
-        """Yield what `reduce` makes of the same logits at every masked position."""
+        """Yield the result of `reduce` for the same logits at every masked position."""
         masked = [(index, start) for index, copies in enumerate(inputs)
                   for start in copies.spans[:, 0].tolist()]
         for start in range(0, len(masked), _BATCH_SIZE):
@@ -117,10 +117,10 @@ class UnigramPredictor:
 
 def count_frequencies(source: str | PathLike[str], predictors: Sequence[Predictor],
                       reject: Reject = refuse) -> list[UnigramPredictor]:
-    """Count the tokens of a file's texts once for each distinct vocabulary among predictors.
+    """Count the tokens of a file's texts once for each distinct vocabulary of the predictors.
 
     Raises:
-        DataError: there is no text to count.
+        DataError: if there is no text to count.
     """
     distinct = list({predictor.vocabulary: predictor for predictor in predictors}.values())
     counts = [np.zeros(1 + max(predictor.tokenizer.get_vocab().values())) for predictor in distinct]
@@ -136,18 +136,18 @@ def count_frequencies(source: str | PathLike[str], predictors: Sequence[Predicto
 
 
 def check_length(predictor: Predictor, record: Record, tokens: int, hint: str) -> None:
-    """Refuse a sequence that a predictor cannot take whole.
+    """Raise an error for a sequence that is too long for a predictor.
 
     Raises:
-        RecordError: names both lengths and the way out.
+        RecordError: names both lengths and a fix.
     """
     if tokens > predictor.max_tokens:
         raise RecordError(
-            record.place, f"found {tokens} tokens, but {predictor.name} takes at most "
-            f"{predictor.max_tokens}, special ones included; {hint}", record)
+            record.place, f"found {tokens} tokens, but {predictor.name} reads at most "
+            f"{predictor.max_tokens}, including special tokens; {hint}", record)
 
 
 def special_ids(tokenizer: PreTrainedTokenizerBase) -> set[int]:
-    """List the ids of special tokens, but for the unknown token, which is text."""
+    """List the ids of special tokens, except the unknown token, which represents text."""
     roles = ("pad", "cls", "sep", "bos", "eos", "mask")
     return {getattr(tokenizer, f"{role}_token_id") for role in roles} - {None}

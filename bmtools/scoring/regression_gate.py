@@ -1,4 +1,4 @@
-"""Regression gate: fail where a checkpoint scores below a bound, an earlier run or frequencies."""
+"""Regression gate: fail if a score is worse than a bound, an earlier run or token frequencies."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from bmtools.records import JsonObject
 
 _NOT_COMPARED = frozenset(("accents", "case", "precision", "baseline", "bmtools", "torch",
                            "transformers"))
-"""Fields of a signature that tell models and machines apart, not ways of scoring."""
+"""Fields of a signature that identify models and machines, not ways of scoring."""
 
 
 def read_reference(path: Path) -> list[JsonObject]:
-    """Read lines that score-mrr wrote, without comparisons, or find that these are records.
+    """Read lines that score-mrr wrote, without comparisons, or recognize a file of records.
 
     Returns:
-        lines with `mrr` and `signature`; none where the file has records.
+        lines with `mrr` and `signature`; empty if the file contains records.
 
     Raises:
-        DataError: neither.
+        DataError: if the file contains neither.
     """
     lines = []
     for place, line in read_objects(str(path)):
@@ -34,27 +34,27 @@ def read_reference(path: Path) -> list[JsonObject]:
             raise DataError(f"{place}: found neither a score nor a record, expected lines "
                             "that score-mrr wrote or records with text")
     if not lines:
-        raise DataError(f"{path}: found comparisons alone, expected lines that score-mrr wrote or "
+        raise DataError(f"{path}: found only comparisons, expected lines that score-mrr wrote or "
                         "records with text")
     return lines
 
 
 def check_regression(path: Path, reference: Sequence[JsonObject],
                      lines: Sequence[JsonObject], models: int) -> None:
-    """Fail where a checkpoint scores below the reference.
+    """Fail if a checkpoint scores below the reference.
 
-    The reference is an earlier run's best score. Of records it is the score of their token
-    frequencies, for each checkpoint in its own vocabulary.
+    The reference is an earlier run's best score. If the reference file contains records, it is the
+    score of their token frequencies, in each checkpoint's own vocabulary.
 
     Args:
         path: file of the reference.
-        reference: from `read_reference`.
+        reference: lines from `read_reference`.
         lines: the scores of this run, checkpoints first.
         models: number of checkpoints.
 
     Raises:
-        DataError: the earlier scores were made in another way.
-        GateError: a checkpoint is below.
+        DataError: if the earlier scores were made in another way.
+        GateError: if a checkpoint scores below the reference.
     """
     below = []
     for line in lines[:models]:
@@ -70,15 +70,15 @@ def check_regression(path: Path, reference: Sequence[JsonObject],
         else:
             best = next(one for one in lines[models:] if one["vocabulary"] == line["vocabulary"])
         if not line["mrr"] >= best["mrr"]:
-            below.append(f"{line['mrr']} of {line['model']}, expected at least {best['mrr']}, that "
-                         f"of {best['model']}")
+            below.append(f"{line['mrr']} of {line['model']}, expected at least {best['mrr']}, as "
+                         f"for {best['model']}")
     if below:
         raise GateError(f"mrr: found {'; '.join(below)} ({path})")
 
 
 def check_bound(lines: Sequence[JsonObject], metric: str, at_least: float = -math.inf,
                 at_most: float = math.inf) -> None:
-    """Fail where a checkpoint's score is beyond a bound, or is not a number.
+    """Fail if a checkpoint's score exceeds a bound or is NaN.
 
     Raises:
         GateError: names the checkpoints and their scores.
@@ -86,12 +86,12 @@ def check_bound(lines: Sequence[JsonObject], metric: str, at_least: float = -mat
     failed = [f"{line[metric]} of {line['model']}" for line in lines
               if not at_least <= line[metric] <= at_most]
     if failed:
-        # All digits: a bound of 1/3 is above a score that was rounded to six.
+        # All digits are shown, because a bound of 1/3 is above a score that was rounded to six.
         expected = f"at most {at_most:.15g}" if at_most < math.inf else f"at least {at_least:.15g}"
         raise GateError(f"{metric}: found {', '.join(failed)}, expected {expected}")
 
 
 def _way_of_scoring(line: JsonObject) -> str:
-    """Keep the fields of a signature that tell ways of scoring apart."""
+    """Keep the fields of a signature that identify the way of scoring."""
     return "|".join(field for field in line["signature"].split("|")
                     if field.partition(":")[0] not in _NOT_COMPARED)

@@ -1,4 +1,4 @@
-"""Isotropy of vectors, and separation of groups of them; all in double precision."""
+"""Isotropy of vectors, and separation of groups of vectors, in double precision."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 
 @dataclass(frozen=True)
 class UnitVectorSums:
-    """Unit vectors of occurrences, summed by word: enough for all mean cosines.
+    """Unit vectors of occurrences, summed by word, from which all mean cosines are computed.
 
     Args:
         totals: (words, width) float64.
-        sizes: (words,) float64, occurrences of each.
+        sizes: (words,) float64, number of occurrences.
     """
 
     totals: np.ndarray
@@ -23,7 +23,7 @@ class UnitVectorSums:
     def of(cls, vectors: np.ndarray, words: np.ndarray, count: int) -> UnitVectorSums:
         """Sum (occurrences, width) vectors by word, (occurrences,), from 0 to count - 1.
 
-        Each is scaled to length 1 in float64; zeros stay.
+        Each vector is scaled to length 1 in float64; zero vectors are not changed.
         """
         from sklearn.preprocessing import normalize
 
@@ -32,10 +32,10 @@ class UnitVectorSums:
         return cls(totals, np.bincount(words, minlength=count).astype(np.float64))
 
     def average_cosine(self, weights: np.ndarray) -> np.ndarray:
-        """Average the cosine between occurrences of different words: 0 isotropic, 1 all alike.
+        """Average the cosine between occurrences of different words: 0 isotropic, 1 identical.
 
-        Source: Ethayarajh 2019, section 3.4, which draws 1,000 pairs; here it is all pairs, by
-        the square of the sum less the squares within words.
+        Source: Ethayarajh 2019, section 3.4, which samples 1,000 pairs; all pairs are used here, as
+        the square of the sum minus the squares within words.
 
         Args:
             weights: (draws, words), how often each word counts.
@@ -49,7 +49,7 @@ class UnitVectorSums:
         return np.divide(sums, pairs, out=np.full(len(pairs), np.nan), where=pairs > 0)
 
     def self_similarities(self) -> np.ndarray:
-        """Average the cosine between a word's occurrences, (words,); NaN where it has but one.
+        """Average the cosine between a word's occurrences, (words,); NaN for a single occurrence.
 
         Source: Ethayarajh 2019, definition 1.
         """
@@ -59,11 +59,11 @@ class UnitVectorSums:
 
 
 def partition_isotropy(vectors: np.ndarray) -> float:
-    """Divide the least by the greatest sum of exp(c.w), for eigenvectors c of W'W: 1 isotropic.
+    """Return min / max of the sums of exp(c.w) over eigenvectors c of W'W; 1 is isotropic.
 
-    Vectors are neither centred nor scaled, as in the paper. The sign of an eigenvector is
-    arbitrary, so both signs are tried: a departure that makes the result depend on the vectors
-    alone.
+    As in the paper, vectors are not centred or scaled. The sign of an eigenvector is arbitrary, so
+    both signs are tried. This departs from the paper and makes the result depend only on the
+    vectors.
 
     Source: Mu and Viswanath 2018 (All-but-the-Top), the measure I(V) over eigenvectors.
 
@@ -81,7 +81,7 @@ def partition_isotropy(vectors: np.ndarray) -> float:
 def principal_components(vectors: np.ndarray, number: int) -> np.ndarray:
     """Project vectors onto their first principal components, (vectors, number).
 
-    The sign of a component is arbitrary; here the coordinate that is farthest out is positive.
+    The sign of a component is arbitrary; here the coordinate with the largest size is positive.
     """
     from sklearn.decomposition import PCA
 
@@ -93,7 +93,7 @@ def principal_components(vectors: np.ndarray, number: int) -> np.ndarray:
 
 
 def own_group_neighbours(vectors: np.ndarray, groups: np.ndarray, neighbours: int) -> np.ndarray:
-    """Share of the nearest others, by cosine, in a vector's own group, (vectors,)."""
+    """Return the share of the nearest others, by cosine, in a vector's own group, (vectors,)."""
     from sklearn.neighbors import NearestNeighbors
 
     search = NearestNeighbors(n_neighbors=neighbours, metric="cosine", algorithm="brute")
@@ -102,15 +102,15 @@ def own_group_neighbours(vectors: np.ndarray, groups: np.ndarray, neighbours: in
 
 
 def chance_of_own_group(groups: np.ndarray) -> float:
-    """Share of others in a vector's own group, on average: what chance gives."""
+    """Return the mean share of other vectors that are in a vector's own group: the chance level."""
     sizes = np.bincount(groups).astype(np.float64)
     return float((sizes * (sizes - 1)).sum() / (len(groups) * (len(groups) - 1)))
 
 
 def silhouettes(vectors: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """Silhouette of each vector by cosine distance, (vectors,), -1 to 1: 1 well apart, 0 not.
+    """Compute each vector's silhouette by cosine distance, (vectors,), from -1 to 1 (separated).
 
-    Source: Rousseeuw 1987; 0 for the only one of its group. NaN with a single group.
+    Source: Rousseeuw 1987; 0 for the only vector in its group, and NaN if there is one group.
 
     Args:
         vectors: (vectors, width).

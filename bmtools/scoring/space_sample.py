@@ -1,4 +1,4 @@
-"""Sample of words by frequency, and of contexts of each in the text."""
+"""Sample of words by frequency, and of contexts of each word."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _TIES, _WORDS, _OCCURRENCES = range(3)  # purposes of random priorities
 
 @dataclass(frozen=True)
 class SampledWords:
-    """The words drawn, band by band.
+    """The sampled words, band by band.
 
     Args:
-        words: case-folded.
-        counts: (words,) int64, occurrences of each in the text.
-        bands: (words,) int64, from 0, the band of the most frequent.
+        words: case-folded words.
+        counts: (words,) int64, occurrences of each word in the text.
+        bands: (words,) int64, number of the band, from 0 for the most frequent words.
     """
 
     words: list[str]
@@ -47,9 +47,9 @@ class WordContext:
 
     Args:
         word: its number in the sample.
-        text: the context, word included.
-        start: of the word in the text, in code points.
-        end: of the word.
+        text: the context, including the word.
+        start: start of the word in the text, in code points.
+        end: end of the word.
     """
 
     word: int
@@ -61,24 +61,24 @@ class WordContext:
 def sample_contexts(records: Iterable[Record], config: EmbeddingSpaceConfig,
                     word_filter: Callable[[list[str]], Iterable[object]] | None = None,
                     ) -> tuple[SampledWords, list[WordContext]]:
-    """Draw words from bands of frequency, and occurrences of each of them.
+    """Sample words from frequency bands, and occurrences of each word.
 
-    The text is read once and kept in a temporary file meanwhile; memory takes a count for each
-    distinct run between white space, and the sample. Every occurrence of a word has the same
-    chance, so a sentence that the text repeats counts as often as it is repeated. The occurrences
-    drawn for a word depend on it, its positions and the seed alone.
+    The text is read once and kept in a temporary file until then. Memory contains the sample, and
+    a count for each distinct run between white space. Every occurrence of a word has the same
+    probability, so repeated sentences count repeatedly. The occurrences sampled for a word depend
+    only on the word, its positions and the seed.
 
     Args:
-        records: read once.
-        config: of the sample.
-        word_filter: tells for each of some words, as they are written, whether it may be drawn;
-            None takes all.
+        records: records; read once.
+        config: settings of the sample.
+        word_filter: returns for each of some words, as written, whether it may be sampled; None
+            accepts all.
 
     Returns:
-        the words, and contexts in the order of words and then of the text.
+        the words, and contexts in the order of the words and then of the text.
 
     Raises:
-        DataError: there is no text, or there are too few words in it.
+        DataError: if there is no text or too few words.
     """
     with temporary_file() as spool:
         counter = WordCounter()
@@ -111,18 +111,18 @@ def sample_contexts(records: Iterable[Record], config: EmbeddingSpaceConfig,
 
 
 def _is_plain(form: str, min_letters: int) -> bool:
-    """Check that a word has enough letters, and nothing else but combining marks."""
+    """Return whether a word has enough letters and contains only letters and combining marks."""
     kinds = [unicodedata.category(character)[0] for character in form]
     return kinds.count("L") >= min_letters and all(kind in "LM" for kind in kinds)
 
 
 def choose_words(counts: Mapping[str, int], config: EmbeddingSpaceConfig) -> SampledWords:
-    """Split words into bands by the rank of their counts, and draw from each band.
+    """Split words into bands by the rank of their counts, and sample from each band.
 
-    Words of equal counts are ordered at random, by the seed.
+    Words with equal counts are ordered randomly, by the seed.
 
     Raises:
-        DataError: there are too few words for the bands.
+        DataError: if there are too few words for the bands.
     """
     known = sorted(word for word, count in counts.items() if count >= config.min_count)
     needed = config.words_per_band * 2 ** (config.bands - 1)
@@ -145,7 +145,7 @@ def choose_words(counts: Mapping[str, int], config: EmbeddingSpaceConfig) -> Sam
 
 
 def band_ends(distinct: int, config: EmbeddingSpaceConfig) -> list[int]:
-    """Compute the rank at which each band ends: equal steps on a log scale after the first."""
+    """Compute the rank at which each band ends, in equal steps on a log scale after the first."""
     growth = distinct / config.words_per_band
     return [round(config.words_per_band * growth ** (number / (config.bands - 1)))
             for number in range(config.bands)]
@@ -178,7 +178,7 @@ def _draw_occurrences(spool: IO[bytes], numbers: Mapping[str, int], keys: np.nda
 
 def _find_occurrences(spool: IO[bytes],
                       numbers: Mapping[str, int]) -> Iterator[tuple[np.ndarray, ...]]:
-    """Yield columns of word, text, the line's offset, start and end, some texts at a time."""
+    """Yield columns of word, text, the line's offset, start and end, for some texts at a time."""
     spool.seek(0)
     offset = text_number = 0
     while lines := list(islice(spool, _TEXTS_AT_ONCE)):
@@ -186,7 +186,7 @@ def _find_occurrences(spool: IO[bytes],
         for line in lines:
             text = msgspec.json.decode(line, type=str)
             end = 0
-            for form in find_words(text):  # between two words there are no letters
+            for form in find_words(text):  # there are no letters between two words
                 start = text.index(form, end)
                 end = start + len(form)
                 if form in numbers:
@@ -198,7 +198,7 @@ def _find_occurrences(spool: IO[bytes],
 
 
 def cut_context(context: WordContext, reach: int) -> WordContext:
-    """Keep `reach` characters on either side of the word, and whole words only.
+    """Keep `reach` characters before and after the word, and only complete words.
 
     Without white space, as in some scripts, the context may begin or end anywhere.
     """

@@ -17,25 +17,25 @@ from bmtools.statistics.table import get_nested
 
 Line = JsonObject
 DIGITS = 6
-"""Digits after the point that scores are rounded to."""
+"""Number of decimals of scores."""
 FINGERPRINT_DIGITS = 12
-"""Digits of a fingerprint that lines show."""
+"""Number of digits of a fingerprint shown in lines."""
 NO_VALUE = "-"
 """Group of records without the key."""
 _SIGNIFICANT = 0.05
 
 
 def rounded(value: float) -> float | None:
-    """Round for output; None for what is not a number."""
+    """Round for output; None for NaN."""
     return None if math.isnan(value) else round(float(value), DIGITS)
 
 
 def adjust_p_values(lines: Iterable[Line], key: str = "p", shared: str = "metric") -> None:
-    """Round the p-values of comparisons, and add adjusted ones under the key and `_holm`.
+    """Round the p-values of comparisons, and add adjusted ones under the key with `_holm`.
 
-    They are adjusted for as many comparisons as there are by one metric (Holm 1979), or with
-    another value that is `shared`. Warns if the `units` of lines are so few that no difference of
-    the models could be significant: all exchanges of N units give a p of 2/2^N at least.
+    They are adjusted for the number of comparisons with the same metric (Holm 1979), or with the
+    same value of the key `shared`. Warn if lines have so few `units` that no difference of the
+    models could be significant: with all exchanges of N units, p is at least 2/2^N.
     """
     families: dict[str, list[Line]] = {}
     for line in lines:
@@ -49,16 +49,16 @@ def adjust_p_values(lines: Iterable[Line], key: str = "p", shared: str = "metric
 
 
 def _least_p(family: Sequence[Line]) -> float:
-    """Compute the least p-value that units allow in comparisons that are corrected together."""
+    """Compute the minimum p-value that the units allow in comparisons corrected together."""
     return min(1.0, min(len(family) * 2.0 ** (1 - line.get("units", math.inf))
                         for line in family))
 
 
 def _warn_of_few_units(family: Sequence[Line]) -> None:
-    """Warn if units are too few for any of some comparisons to be significant."""
+    """Warn if the units are too few for any of the comparisons to be significant."""
     if _least_p(family) > _SIGNIFICANT:
         units, unit = max((line["units"], line["unit"]) for line in family)
-        out = (f"; if records do not depend on each other, {setting('unit')} id makes each a unit"
+        out = (f"; if records do not depend on each other, use {setting('unit')} id"
                if unit == "document" else "")
         warnings.warn(f"p_holm of {count_of(len(family), 'comparisons')} cannot fall below "
                       f"{_least_p(family):.3f} with {units} units by {unit}, however much the "
@@ -67,13 +67,13 @@ def _warn_of_few_units(family: Sequence[Line]) -> None:
 
 
 def content_key(*parts: str) -> int:
-    """Hash texts to 64 bits, the same in every run; the sum of such keys is a hash of data."""
+    """Hash texts to 64 bits, the same in every run; the sum of these keys is a hash of data."""
     digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 
 
 def data_fields(keys: int) -> Line:
-    """Make the keys of a line that name its data, whatever their order.
+    """Return the keys of a line that identify its data in any order.
 
     Args:
         keys: sum of the `content_key` of each item that counts.
@@ -82,15 +82,15 @@ def data_fields(keys: int) -> Line:
 
 
 def safe_exp(nats: float) -> float:
-    """Exponentiate a loss; beyond the range of floats it is infinite, not an error."""
+    """Exponentiate a loss; return infinity if the result exceeds the range of floats."""
     return math.exp(nats) if nats < 700 else math.inf
 
 
 class Groups:
-    """Item numbers by the values of keys; four bytes for each item and key.
+    """Item numbers by the values of keys; uses four bytes for each item and key.
 
     Args:
-        keys: of records; dots reach into objects, as in `meta.year`.
+        keys: keys of records; dots reach into objects, such as `meta.year`.
     """
 
     def __init__(self, keys: Sequence[str]) -> None:
@@ -98,15 +98,15 @@ class Groups:
         self._codes = {key: array("i") for key in keys}
 
     def add(self, record: Mapping[str, object]) -> None:
-        """Count the next item, of a record."""
+        """Count the next item, which is from this record."""
         for key, values in self._values.items():
             name = value_name(get_nested(record, key))
             self._codes[key].append(values.setdefault(name, len(values)))
 
     def scores(self, score: Callable[[np.ndarray], Line]) -> dict[str, dict[str, Line]]:
-        """Score the items of each value of each key, by their numbers; values in order of items.
+        """Score the items of each value of each key, given by their numbers, in order of the items.
 
-        Groups for which `score` returns nothing are left out.
+        Groups for which `score` returns an empty result are left out.
         """
         found: dict[str, dict[str, Line]] = {}
         for key, values in self._values.items():
@@ -120,7 +120,7 @@ class Groups:
 
 
 def value_name(value: object) -> str:
-    """Name a value of a key, by which records are grouped."""
+    """Return the name of a value by which records are grouped."""
     if value is None:
         return NO_VALUE
     return ", ".join(map(value_name, value)) if isinstance(value, list) else str(value)

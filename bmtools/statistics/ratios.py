@@ -1,8 +1,8 @@
 """Scores that are ratios of two sums: their intervals and comparisons.
 
-The sums are nats over tokens or reciprocal ranks over maskings; a score may also be a product of
-such ratios. Sums are drawn by unit: a document, since measurements within one depend on each other.
-A unit whose denominators are 0 does not count.
+The sums are, for example, nats and tokens, or reciprocal ranks and maskings; a score may also be a
+product of ratios. Sums are resampled by unit, usually a document, because measurements within a
+unit depend on each other. A unit with only zero denominators does not count.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from bmtools.statistics.settings import StatisticsConfig
 from bmtools.statistics.table import get_nested
 
 Sums = Sequence[np.ndarray] | np.ndarray
-"""A model's numerators and denominators in turn, (2 * ratios, units); the latter are 0 or more."""
+"""A model's numerators and denominators, alternating, (2 * ratios, units)."""
 _SCORE = "score"
 
 
 def interval(sums: Sums, settings: StatisticsConfig) -> Interval | None:
     """Bound a score by the expanded percentile bootstrap over units, as in `estimate_metrics`.
 
-    Losses and reciprocal ranks of ten sentences are skewed: of samples of ten the intervals of 95 %
-    hold the truth in 84 to 92 % (plain percentiles in 81 to 88 %), of twenty in 88 to 94 %, of
-    fifty in 89 to 94 %. Monotonic functions preserve them: the exponential of both bounds of nats
-    per token is the interval of pseudo-perplexity.
+    Losses and reciprocal ranks of ten sentences are skewed. In samples of ten, 95 % intervals
+    contain the true value in 84 to 92 % (plain percentiles in 81 to 88 %), in samples of twenty in
+    88 to 94 %, and of fifty in 89 to 94 %. Monotonic functions preserve them: the exponential of
+    both bounds of nats per token is the interval of pseudo-perplexity.
 
     Args:
-        sums: of the model.
+        sums: sums of the model.
         settings: resamples and confidence.
 
     Returns:
-        low and high; None without resamples, where fewer than `FEWEST_UNITS` count, or where a sum
-        is infinite.
+        lower and upper bound; None without resamples, if fewer than `FEWEST_UNITS` count, or if a
+        sum is infinite.
     """
     columns, counted = _counted([sums])
     if counted < FEWEST_UNITS or not np.isfinite(columns).all():
@@ -51,12 +51,12 @@ def interval(sums: Sums, settings: StatisticsConfig) -> Interval | None:
 
 def paired_difference(first: Sums, second: Sums, settings: StatisticsConfig,
                       comparisons: int = 1) -> Estimate:
-    """Compare two models on the same units, pair by pair, as in `compare_samples`.
+    """Compare two models on the same units as pairs, as in `compare_samples`.
 
     Returns:
-        the difference; not a number where one has no denominators. No interval where `interval`
-        gives none for one of them, and no p-value without resamples, where a model counts fewer
-        than two units, or where a sum is infinite.
+        the difference; NaN if a model has no denominators. There is no interval if `interval`
+        returns None for a model. There is no p-value without resamples, if a model counts fewer
+        than two units, or if a sum is infinite.
     """
     columns, counted = _counted([first, second])
     one, other = np.split(columns, 2)
@@ -72,16 +72,16 @@ def paired_difference(first: Sums, second: Sums, settings: StatisticsConfig,
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """A score over items: the one source of a line's score, its interval and comparisons.
+    """A score over items, from which a line's score, its interval and comparisons are computed.
 
     Args:
-        sums: (2 * ratios, items) float64, numerators and denominators in turn; the score is the
-            product of the ratios. An item whose denominators are all 0 does not count.
-        units: (items,) key of the unit of each item; items of one are drawn together.
-        basis: what else the score depends on, such as the fingerprint of a vocabulary; models of
-            another one cannot be compared by it.
-        items: what they are called in lines.
-        unit: what a unit is called in lines.
+        sums: (2 * ratios, items) float64, alternating numerators and denominators; the score is
+            the product of the ratios. An item with only zero denominators does not count.
+        units: (items,) key of each item's unit; the items of a unit are resampled together.
+        basis: other things that the score depends on, such as the fingerprint of a vocabulary;
+            only models with the same basis can be compared.
+        items: name of items in lines.
+        unit: name of a unit in lines.
     """
 
     sums: np.ndarray
@@ -92,21 +92,22 @@ class Metric:
 
     @property
     def counted(self) -> np.ndarray:
-        """Tell which items count, (items,) bool."""
+        """Items that count, (items,) bool."""
         return np.asarray((self.sums[1::2] > 0).any(axis=0))
 
     @property
     def value(self) -> float:
-        """Score of all items; not a number where none counts."""
+        """Score of all items; NaN if no item counts."""
         return float(_score(self.sums.sum(axis=1))[_SCORE])
 
     def select(self, members: np.ndarray) -> Metric:
-        """Keep some of the items, by their numbers or by whether they are kept."""
+        """Keep some of the items, given by number or as a mask."""
         return replace(self, sums=self.sums[:, members], units=self.units[members])
 
     def by_unit(self) -> np.ndarray:
-        """Sum the items that count by unit, (2 * ratios, units), in an order that theirs does not
-        change.
+        """Sum the items that count by unit, (2 * ratios, units).
+
+        The order of units does not depend on the order of items.
         """
         keys, numbers = np.unique(self.units[self.counted], return_inverse=True)
         return np.array([np.bincount(numbers, column, len(keys))
@@ -114,13 +115,13 @@ class Metric:
 
 
 class Units:
-    """Units of items, which are drawn together; eight bytes for each item.
+    """Units of items, which are resampled together; uses eight bytes for each item.
 
-    A unit is a value of a key, or the document, or an item that has none.
+    A unit is a value of a key, or the document, or a single item without a document.
 
     Args:
-        key: of records; dots reach into objects, as in `meta.patient`. None for documents.
-        kind: what an item without a document is called.
+        key: key of records; dots reach into objects, such as `meta.patient`. None for documents.
+        kind: name of an item without a document.
     """
 
     def __init__(self, key: str | None, kind: str = "record") -> None:
@@ -128,7 +129,7 @@ class Units:
         self._keys = array("Q")
 
     def add(self, record: JsonMapping, *own: str) -> None:
-        """Count the next item, of a record; without a document it is told apart by `own`."""
+        """Count the next item, from this record; without a document, `own` identifies it."""
         name = value_name(get_nested(record, self._key)) if self._key else named_document(record)
         if name is not None and not self._key:
             self.kind = "document"
@@ -140,29 +141,29 @@ class Units:
         return np.frombuffer(self._keys, np.uint64)
 
     def warn(self) -> None:
-        """Warn if units are too few for an interval, though items are not."""
+        """Warn if the units are too few for an interval although the items are not."""
         found = len(set(self._keys))
         if found < FEWEST_UNITS <= len(self._keys) and self.kind in ("document", self._key):
             warnings.warn(f"found {found} units by {self.kind}, but an interval needs "
-                          f"{FEWEST_UNITS}; if records do not depend on each other, "
-                          f"{setting('unit')} id makes each a unit", BmtoolsWarning, stacklevel=3)
+                          f"{FEWEST_UNITS}; if records do not depend on each other, use "
+                          f"{setting('unit')} id", BmtoolsWarning, stacklevel=3)
 
 
 def with_unit(records: Iterable[Record], key: str | None, reject: Reject) -> Iterator[Record]:
-    """Pass records on, and reject those without the key of their unit."""
+    """Yield records, and reject records without the key of their unit."""
     for record in records:
         if key and get_nested(record, key) is None:
             reject(RecordError(record.place, f"key {key!r} is missing, expected the unit of the "
-                               f"record, because {setting('unit')} names this key", record))
+                               f"record, because {setting('unit')} is this key", record))
         else:
             yield record
 
 
 def _counted(models: Sequence[Sums]) -> tuple[np.ndarray, int]:
-    """Stack the sums of models, (models * 2 * ratios, units), of units that any model counts.
+    """Stack the models' sums, (models * 2 * ratios, units), for units that any model counts.
 
     Returns:
-        the sums, and the least number of units that a model counts.
+        the sums, and the minimum over models of the number of units that count.
     """
     columns = np.concatenate([np.asarray(sums, dtype=float) for sums in models])
     columns = columns[:, (columns[1::2] > 0).any(axis=0)]
@@ -170,7 +171,7 @@ def _counted(models: Sequence[Sums]) -> tuple[np.ndarray, int]:
 
 
 def _score(totals: np.ndarray) -> Values:
-    """Compute a score from totals, (..., 2 * ratios); not a number without a denominator."""
+    """Compute a score from totals, (..., 2 * ratios); NaN without denominators."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.where(totals[..., 1::2] > 0, totals[..., ::2] / totals[..., 1::2], np.nan)
     return {_SCORE: ratios.prod(axis=-1)}

@@ -1,7 +1,7 @@
 """Resampling of units: bootstrap intervals and permutation tests.
 
-A unit is what depends on nothing else: a sentence or a document. `ratios` and `samples` compute
-scores of resampled units.
+A unit is independent of other units, such as a sentence or a document. `ratios` and `samples`
+compute the scores of resampled units.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from bmtools.statistics.settings import StatisticsConfig
 
 Interval = tuple[float, float]
 Values = dict[str, np.ndarray]
-"""Scores by name, (draws,) each; NaN where one is undefined."""
+"""Scores by name, (draws,) each; NaN for undefined scores."""
 
 FEWEST_UNITS = 10
-"""Units that an interval needs: with fewer, no method tried holds the truth often enough."""
-_NUMBERS_AT_ONCE = 1 << 18  # some megabytes, or one resample where it has more units
-_RESAMPLING, _EXCHANGING = range(2)  # purposes, so that their draws differ under one seed
+"""Minimum number of units for an interval; with fewer, all tested methods are too often wrong."""
+_NUMBERS_AT_ONCE = 1 << 18  # some megabytes, or one resample if it has more units
+_RESAMPLING, _EXCHANGING = range(2)  # give different random streams for one seed
 _WORD_BITS = 32
 
 
 def resamples(units: int, settings: StatisticsConfig) -> Iterator[np.ndarray]:
-    """Yield the numbers of drawn units, (resamples, units), some resamples at a time."""
+    """Yield the numbers of resampled units, (resamples, units), for some resamples at a time."""
     generator = np.random.default_rng((settings.seed, _RESAMPLING))
     step = max(1, _NUMBERS_AT_ONCE // units)
     for start in range(0, settings.resamples, step):
@@ -34,7 +34,7 @@ def resamples(units: int, settings: StatisticsConfig) -> Iterator[np.ndarray]:
 
 
 def percentile_interval(values: np.ndarray, units: int, confidence: float) -> Interval:
-    """Take the expanded percentiles of a score's values in resamples of so many units."""
+    """Return the expanded percentiles of a score's values in resamples of this number of units."""
     tail = expanded_tail(units, confidence)
     low, high = np.quantile(values, [tail, 1 - tail])
     return float(low), float(high)
@@ -43,20 +43,20 @@ def percentile_interval(values: np.ndarray, units: int, confidence: float) -> In
 def expanded_tail(units: int, confidence: float) -> float:
     """Compute the share of resamples below an interval (Hesterberg 2015, section 5.3)."""
     z, freedom = NormalDist().inv_cdf((1 + confidence) / 2), units - 1
-    # Quantile of the t distribution (Abramowitz and Stegun, 26.7.5); scipy takes 0.2 s to import.
+    # Quantile of the t distribution (Abramowitz and Stegun, 26.7.5); importing scipy takes 0.2 s.
     t = z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
     return NormalDist().cdf(-t * math.sqrt(units / freedom))
 
 
 def exchange_p_values(least: Mapping[str, float], differences: Callable[[np.ndarray], Values],
                       units: int, settings: StatisticsConfig) -> dict[str, float]:
-    """Compute the share of exchanges in which two models differ by so much or more.
+    """Compute the share of exchanges in which two models differ by at least the observed amount.
 
-    The observed state counts as one more exchange, so that no p-value is 0 (Phipson and Smyth
+    The observed state counts as one more exchange, so that p-values are above 0 (Phipson and Smyth
     2010). Exchanges in which a difference is undefined do not count.
 
     Args:
-        least: by score, the observed absolute difference, less a margin for rounding.
+        least: by score, the observed absolute difference minus a margin for rounding.
         differences: computes the differences in exchanges, (exchanges, units) of 0 and 1.
         units: number of units.
         settings: number of exchanges, and their seed.
@@ -72,9 +72,9 @@ def exchange_p_values(least: Mapping[str, float], differences: Callable[[np.ndar
 
 
 def exchanges(units: int, settings: StatisticsConfig) -> Iterator[np.ndarray]:
-    """Yield which units are swapped, (exchanges, units) of 0 and 1, some exchanges at a time.
+    """Yield which units are swapped, (exchanges, units) of 0 and 1, for some exchanges at a time.
 
-    These are all exchanges but the observed one, or random ones.
+    These are all exchanges except the observed state, or random exchanges.
     """
     step = max(1, _NUMBERS_AT_ONCE // units)
     if units < _WORD_BITS and 1 << units < settings.resamples:
@@ -92,7 +92,7 @@ def exchanges(units: int, settings: StatisticsConfig) -> Iterator[np.ndarray]:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjust p-values of several comparisons, so that their level is that of all together.
+    """Adjust p-values for multiple comparisons, so that their level holds for all together.
 
     Source: Holm 1979, as adjusted p-values.
 

@@ -1,8 +1,8 @@
 """Intervals and comparisons of any metric, by resampling documents or other units.
 
-A document here is whatever unit is drawn as a whole. A sample holds what its metrics need of each
-document, so that they can be computed for documents that weigh more or less: a resample draws some
-of them twice, an exchange takes some from another model.
+In this module, a document is the unit that is resampled as a whole. A sample contains the counts of
+each document from which the metrics can be computed for any weights of documents. A resample
+contains some documents several times. An exchange takes some documents from another model.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from bmtools.statistics.resampling import (
 )
 from bmtools.statistics.settings import StatisticsConfig
 
-_RELATIVE_ERROR = 1e-13  # variance below this share of the squares is rounding
+_RELATIVE_ERROR = 1e-13  # smaller shares of variance in the squares are rounding
 
 Measure = Callable[[np.ndarray], Values]
 """Computes metrics from totals of counts, (draws, ...)."""
 Exchange = Callable[[np.ndarray], tuple[Values, Values]]
 """Computes the metrics of both samples from (draws, documents), 1 for exchanged documents."""
-_ROUNDING = 1e-10  # of a difference: far more than sums lose, far less than models differ by
+_ROUNDING = 1e-10  # margin above rounding and far below real differences
 
 
 @dataclass(eq=False)
@@ -41,7 +41,7 @@ class Sample:
     """A model's results: counts of each document, and metrics that are functions of their totals.
 
     Args:
-        counts: (documents, ...) 0 or more; a document without any does not count.
+        counts: (documents, ...) 0 or more; a document with only zeros does not count.
         measure: computes the metrics from totals, (draws, ...).
     """
 
@@ -54,11 +54,11 @@ class Sample:
         return len(self.counts)
 
     def measure_weighted(self, weights: np.ndarray) -> Values:
-        """Compute the metrics of documents that count as often as (draws, documents) weights."""
+        """Compute the metrics of documents weighted by (draws, documents) weights."""
         return self.measure(np.tensordot(weights, self.counts, 1))
 
     def exchange(self, other: Sample) -> Exchange:
-        """Make the function that computes the metrics of two samples after exchanges."""
+        """Return the function that computes the metrics of two samples after exchanges."""
         own, others = self.counts.sum(axis=0), other.counts.sum(axis=0)
         changes = other.counts - self.counts
 
@@ -75,13 +75,13 @@ class Sample:
 
 
 class PairSample(Sample):
-    """Gold and predicted scores of items, and their correlation; counts are those of items.
+    """Gold and predicted scores of items, and their correlation; counts are numbers of items.
 
     Args:
         gold: (items,).
         predicted: (items,).
-        owners: (items,) document of each.
-        documents: how many.
+        owners: (items,) document of each item.
+        documents: number of documents.
     """
 
     def __init__(self, gold: np.ndarray, predicted: np.ndarray, owners: np.ndarray,
@@ -96,7 +96,7 @@ class PairSample(Sample):
                 "spearman": spearman(gold, predicted, weights[:, owners])}
 
     def exchange(self, other: Sample) -> Exchange:
-        """Make the function that computes the metrics of two samples after exchanges."""
+        """Return the function that computes the metrics of two samples after exchanges."""
         assert isinstance(other, PairSample)
         gold, predicted, owners = (np.concatenate(both) for both in zip(
             self.items, other.items, strict=True))
@@ -110,11 +110,11 @@ class Estimate(NamedTuple):
     """A model's metric, or the difference of two models on the same documents.
 
     Args:
-        value: mean over seeds; not a number where the metric is undefined.
-        interval: over documents, for the seeds at hand; None where there is none.
-        error: standard error over documents; likewise.
-        p_value: of a difference, two-sided, of the paired permutation test over documents;
-            likewise.
+        value: mean over seeds; NaN if the metric is undefined.
+        interval: interval over documents, for these seeds; None if undefined.
+        error: standard error over documents; None if undefined.
+        p_value: two-sided p-value of a difference, from the paired permutation test over documents;
+            None if undefined.
     """
 
     value: float
@@ -126,16 +126,17 @@ class Estimate(NamedTuple):
 def estimate_metrics(seeds: Sequence[Sample], settings: StatisticsConfig) -> dict[str, Estimate]:
     """Estimate each metric's mean over seeds, with the bootstrap over documents.
 
-    The percentiles are those that give a mean of normal values the width of its t interval.
+    The percentiles are chosen so that for normal values the interval of a mean is as wide as its t
+    interval.
 
     Source: Hesterberg 2015, section 5.3; Koehn 2004, who resamples sentences.
 
     Args:
-        seeds: a model's results of each seed, on the same documents; one without seeds.
+        seeds: a model's results for each seed, on the same documents; one without seeds.
         settings: resamples and confidence.
 
     Returns:
-        estimates by metric; without interval where there are no resamples, or fewer than
+        estimates by metric; without an interval if there are no resamples, or fewer than
         `FEWEST_UNITS` documents that count.
     """
     return _estimate([seeds], settings)
@@ -145,25 +146,26 @@ def compare_samples(first: Sequence[Sample], second: Sequence[Sample],
                     settings: StatisticsConfig, comparisons: int = 1) -> dict[str, Estimate]:
     """Estimate the difference of two models by each metric's mean over seeds.
 
-    The interval comes from resamples of documents that are the same for both. The p-value comes
-    from exchanges in which the two models' results of a document are swapped with probability one
-    half. All 2^documents exchanges are tried where that is fewer than the resamples, so that it is
-    right for few documents, too. Exchanges that leave a metric undefined do not count.
+    The interval comes from resamples of documents that are the same for both models. The p-value
+    comes from exchanges: with probability one half, the two models' results for a document are
+    swapped. If there are fewer than `resamples` exchanges (2^documents), all of them are used, so
+    that the p-value is also correct for few documents. Exchanges that leave a metric undefined do
+    not count.
 
     Source: Koehn 2004 (paired bootstrap); Efron and Tibshirani 1993, chapter 15 (permutation
-    test). They give the share of random exchanges; here the observed state counts as one more,
-    so that the p-value is never 0 (Phipson and Smyth 2010).
+    test). They use the share of random exchanges; here the observed state counts as one more
+    exchange, so that the p-value is above 0 (Phipson and Smyth 2010).
 
-    The n-th seeds of both exchange theirs; where one model has more seeds, each seed of one with
-    each of the other, so that every seed of a model weighs as much. Of a metric that is a mean
-    over documents, that exchanges each document's means over seeds. For the seeds at hand it is a
-    test of the documents; `seeds.p_over_seeds` is one of the seeds.
+    The models' n-th seeds are exchanged with each other. If one model has more seeds, each seed of
+    one model is exchanged with each seed of the other, so that all seeds of a model have the same
+    weight. For a metric that is a mean over documents, this exchanges each document's mean over
+    seeds. It tests documents for these seeds; `seeds.p_over_seeds` tests seeds.
 
     Args:
-        first: a model's results of each seed.
-        second: another's, on the same documents.
+        first: a model's results for each seed.
+        second: another model's results, on the same documents.
         settings: resamples and confidence.
-        comparisons: how many p-values are corrected together, see `for_comparisons`.
+        comparisons: number of p-values that are corrected together, see `for_comparisons`.
     """
     p_values = _p_values(first, second, settings.for_comparisons(comparisons))
     return {name: one._replace(p_value=p_values.get(name))
@@ -188,7 +190,7 @@ def _estimate(models: Sequence[Sequence[Sample]],
     for name, found in parts.items():
         defined = np.concatenate(found)
         if len(defined) > 1:
-            # The variance of resamples is that of a mean by n instead of n - 1.
+            # The variance of resamples divides by n instead of n - 1.
             error = math.sqrt(len(counted) / (len(counted) - 1)) * float(defined.std())
             estimates[name] = estimates[name]._replace(error=error, interval=percentile_interval(
                 defined, len(counted), settings.confidence))
@@ -196,13 +198,13 @@ def _estimate(models: Sequence[Sequence[Sample]],
 
 
 def _counted(models: Sequence[Sequence[Sample]]) -> np.ndarray:
-    """Tell which documents count for any seed of any model."""
+    """Return which documents count for any seed of any model."""
     return np.asarray(np.any([seed.counts.any(axis=tuple(range(1, seed.counts.ndim)))
                               for seeds in models for seed in seeds], axis=0))
 
 
 def _difference(models: Sequence[Sequence[Sample]], weights: np.ndarray) -> Values:
-    """Compute a model's mean over seeds, or the first one's less the second one's."""
+    """Compute a model's mean over seeds, or the first model's mean minus the second model's."""
     first, *second = (_mean(seeds, weights) for seeds in models)
     return {name: values - second[0][name] if second else values
             for name, values in first.items()}
@@ -218,7 +220,7 @@ def _average(found: Sequence[Values]) -> Values:
 
 def _p_values(first: Sequence[Sample], second: Sequence[Sample],
               settings: StatisticsConfig) -> dict[str, float]:
-    """Compute the shares of exchanges whose models differ as much as the observed ones do."""
+    """Compute the share of exchanges in which models differ by at least the observed difference."""
     [units] = np.nonzero(_counted([first, second]))
     if not settings.resamples or len(units) < 2:
         return {}
@@ -241,15 +243,15 @@ def _p_values(first: Sequence[Sample], second: Sequence[Sample],
 
 
 def pearson(gold: ArrayLike, predicted: ArrayLike, weights: np.ndarray) -> np.ndarray:
-    """Compute Pearson's r of weighted items, a value for each row of weights.
+    """Compute Pearson's r of weighted items, one value per row of weights.
 
     Args:
         gold: (items,) or (draws, items).
-        predicted: likewise.
-        weights: (draws, items), 0 or more, such as how often a resample has an item.
+        predicted: (items,) or (draws, items).
+        weights: (draws, items), 0 or more, such as the count of an item in a resample.
 
     Returns:
-        (draws,); not a number where a side is constant or there are no items.
+        (draws,); NaN if a side is constant or there are no items.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         total = weights.sum(axis=1, keepdims=True)
@@ -270,13 +272,13 @@ def spearman(gold: ArrayLike, predicted: ArrayLike, weights: np.ndarray) -> np.n
     Args:
         gold: (items,).
         predicted: (items,).
-        weights: (draws, items) whole numbers; an item of weight 2 counts as two.
+        weights: (draws, items) whole numbers; an item with weight 2 counts as two.
     """
     return pearson(_ranks(gold, weights), _ranks(predicted, weights), weights)
 
 
 def _ranks(values: ArrayLike, weights: np.ndarray) -> np.ndarray:
-    """Rank items among those that the weights repeat, (draws, items); equal ones share a rank."""
+    """Rank items repeated by their weights, (draws, items); equal items share a rank."""
     scores = np.asarray(values, float)
     if not len(scores):
         return weights

@@ -1,4 +1,4 @@
-"""Rows of a table, gathered from JSON Lines of several models."""
+"""Rows of a table, collected from JSON Lines of several models."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _BREAKDOWNS = ("by", "types", "sample")
 
 def gather_rows(lines: Iterable[Mapping[str, object]], key: str,
                 columns: Sequence[str]) -> list[list[str]]:
-    """Join lines that share a value of a key into rows, in order of appearance.
+    """Join lines with the same value of a key into rows, in order of appearance.
 
     Args:
-        lines: objects that need not have the key.
-        key: whose value identifies a row.
-        columns: keys to show; a dot reaches into objects, as in `test_f1.mean`.
+        lines: objects; lines without the key are ignored.
+        key: key whose value identifies a row.
+        columns: keys to show; a dot reaches into objects, such as `test_f1.mean`.
 
     Returns:
-        a row for each value of the key: that value, then a cell for each column, empty where no
-        line has it. A later line wins over an earlier one.
+        a row for each value of the key: that value, then a cell for each column, which is empty
+        if it is in no line. Later lines replace values from earlier lines.
 
     Raises:
-        DataError: no line has one of the columns.
+        DataError: if no line has one of the columns.
     """
     rows: dict[str, dict[str, str]] = {}
     known: dict[str, None] = {}
@@ -44,11 +44,11 @@ def gather_rows(lines: Iterable[Mapping[str, object]], key: str,
 
 
 def number_keys(lines: Iterable[Mapping[str, object]], key: str) -> list[str]:
-    """List the keys of numbers in lines that have a key, through objects, in order.
+    """List the keys of numbers in lines that have a key, including keys in objects, in order.
 
     Args:
         lines: objects.
-        key: whose value identifies a row.
+        key: key whose value identifies a row.
     """
     found = {name: None for line in lines if key in line for name, value in _keys(line, _BREAKDOWNS)
              if isinstance(value, int | float) and name != key}
@@ -56,9 +56,9 @@ def number_keys(lines: Iterable[Mapping[str, object]], key: str) -> list[str]:
 
 
 def get_nested(line: object, path: str) -> Any:
-    """Return the value of a key, through objects where it has dots; None where there is none.
+    """Return the value of a key, through objects if it has dots; None if it is missing.
 
-    Names in objects may have dots of their own.
+    Names in objects may also contain dots.
     """
     if not isinstance(line, Mapping):
         return None
@@ -71,7 +71,7 @@ def get_nested(line: object, path: str) -> Any:
 
 def _keys(line: Mapping[str, object], without: Collection[str] = (),
           prefix: str = "") -> Iterator[tuple[str, object]]:
-    """Yield the keys of an object with their values, and with dots those of the objects in it."""
+    """Yield the keys of an object with their values, and with dots the keys of nested objects."""
     for name, value in line.items():
         yield prefix + name, value
         if isinstance(value, Mapping) and name not in without:

@@ -91,14 +91,14 @@ def test_units(run: Callable[..., Any], make_model: Callable[..., Path],
     assert [(line["unit"], line["units"], "interval" in line) for line in found.records] == [
         ("document", 5, False)]
     assert ("found 5 units by document, but an interval needs 10; if records do not depend on "
-            "each other, --unit id makes each a unit") in found.err
+            "each other, use --unit id") in found.err
     [line] = run("score-pppl", "--model", model, path, "--unit", "meta.patient").records
     assert (line["unit"], line["units"], "interval" in line) == ("meta.patient", 20, True)
     more = write_lines("more.jsonl", *SENTENCES)
     refused = run("score-pppl", "--model", model, path, more, "--unit", "meta.patient")
     assert refused.code == 1
     assert refused.err.endswith("more.jsonl:1: key 'meta.patient' is missing, expected the unit of "
-                                "the record, because --unit names this key\n")
+                                "the record, because --unit is this key\n")
 
 
 def test_groups_and_variants(

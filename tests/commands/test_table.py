@@ -72,7 +72,8 @@ def test_empty_input_is_a_one_line_error(run: Run, write_lines: Run) -> None:
     assert outcome.err == f"bmtools: {path}: found no lines, expected at least one\n"
     outcome = run("table", write_lines("words.jsonl", {"model": "base"}))
     assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == "bmtools: no line has 'model' and a number; --key names another key\n"
+    assert outcome.err == (
+        "bmtools: no line has 'model' and a number; choose another key with --key\n")
 
 
 def test_a_mistyped_column_gets_a_suggestion(run: Run, write_lines: Run) -> None:

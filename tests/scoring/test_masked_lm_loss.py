@@ -306,7 +306,7 @@ def test_the_interval_is_over_texts(known: Callable[..., CheckpointPredictor]) -
 
 @pytest.mark.parametrize(("given", "message"), [
     ({"masking": "token"}, "masking: found 'token', expected names from tokens, words"),
-    ({"masking": ","}, "masking: found ',', expected one at least"),
+    ({"masking": ","}, "masking: found ',', expected at least one"),
     ({"masking": "words,words"}, "masking: found 'words,words', expected each once"),
     ({"mask_rate": "0.15,1.5"}, "mask_rate: found '0.15,1.5', expected shares above 0"),
     ({"mask_rate": "0"}, "mask_rate: found '0', expected shares above 0"),

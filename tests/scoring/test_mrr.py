@@ -261,16 +261,16 @@ def test_models_are_compared_by_masking(known: Callable[..., CheckpointPredictor
 
 @pytest.mark.parametrize(("record", "message"), [
     (Record(id="1", text="il [MASK]", place="m.jsonl:3"),
-     "m.jsonl:3: key 'target' is missing, expected the word behind [MASK] (bmtools import "
-     "curated writes it)"),
-    (masked("\u0007"), "m.jsonl:1: key 'target': the tokenizer makes nothing of '\\x07', expected "
+     "m.jsonl:3: key 'target' is missing, expected the word hidden by [MASK] (bmtools "
+     "import curated writes it)"),
+    (masked("\u0007"), "m.jsonl:1: key 'target': the tokenizer has no tokens for '\\x07', expected "
                        "a visible word"),
     (Record(id="1", text="il cuore", target="il", place="m.jsonl:4"),
      "m.jsonl:4: key 'text': found no [MASK], expected one"),
     (Record(id="1", text="[MASK] [MASK]", place="m.jsonl:5"),
      "m.jsonl:5: key 'text': found 2 [MASK], expected one"),
-    (masked("il", "[MASK]" + " il" * 70), "m.jsonl:1: found 73 tokens, but known takes at most "
-                                          "64, special ones included; split it into "
+    (masked("il", "[MASK]" + " il" * 70), "m.jsonl:1: found 73 tokens, but known reads at most "
+                                          "64, including special tokens; split it into "
                                           "sentences first (bmtools import jsonl --sentences)"),
 ])
 def test_bad_records_are_named(

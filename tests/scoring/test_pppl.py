@@ -110,7 +110,7 @@ def test_bits_of_models_that_read_other_texts_are_not_compared(
     paths = [save(cased), save(uncased)]
     texts = [{"id": str(number), "text": " ".join(["il"] * number)} for number in range(1, 15)]
     with pytest.warns(BmtoolsWarning, match=(
-            "compared only between models that read the same text, which these do not "
+            "bits per character are not compared, because the models do not read the same text "
             r"\(.*cased: case kept, accents kept; .*uncased: case folded, accents stripped\)")):
         lines = pppl(texts, paths, device="cpu")
     assert [line["metric"] for line in lines if "compared" in line] == []
@@ -169,7 +169,7 @@ def test_a_long_sentence_is_kept_from_all_models(known: Callable[..., Checkpoint
                                                      reject=refused.append))
     assert [s.record["id"] for s in kept] == ["0", "0", "2", "2"]
     assert [str(error) for error in refused] == [
-        "<memory>: found 6 tokens, but narrow takes at most 5, special ones included; split "
+        "<memory>: found 6 tokens, but narrow reads at most 5, including special tokens; split "
         "it into sentences first (bmtools import jsonl --sentences)"]
     with pytest.raises(RecordError):
         list(score_sentences(records, [wide, narrow]))

@@ -87,5 +87,5 @@ def test_logits_that_are_no_numbers_are_refused(
     with torch.no_grad():
         predictor.checkpoint.model.cls.predictions.bias[6] = math.nan
     copies = MaskedCopies(np.array([2, 5, 3]), np.array([[1, 2]]))
-    with pytest.raises(BmtoolsError, match="known: computed logits that are no numbers"):
+    with pytest.raises(BmtoolsError, match="known: the model computed NaN logits"):
         list(predictor.predict([copies], lambda logits: logits))

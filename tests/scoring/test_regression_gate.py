@@ -32,7 +32,7 @@ def test_the_best_earlier_score_is_the_reference(earlier: Path) -> None:
     check_regression(earlier, reference, [line(0.3), line(0.4)], 2)
     with pytest.raises(BmtoolsError) as error:
         check_regression(earlier, reference, [line(0.3), line(0.29, model="worse")], 2)
-    assert str(error.value) == (f"mrr: found 0.29 of worse, expected at least 0.3, that of older "
+    assert str(error.value) == (f"mrr: found 0.29 of worse, expected at least 0.3, as for older "
                                 f"({earlier})")
 
 

@@ -45,7 +45,7 @@ def test_another_key_names_the_unit() -> None:
     refused: list[RecordError] = []
     assert not [*with_unit(records, "patient", refused.append)]
     assert str(refused[0]) == "p:0: key 'patient' is missing, expected the unit of the record, " \
-        "because unit names this key"
+        "because unit is this key"
 
 
 def test_values_and_their_members() -> None:
@@ -80,7 +80,7 @@ def test_a_hash_of_data_tells_what_it_was_made_from_in_any_order() -> None:
 @pytest.mark.parametrize(("models", "unit", "units", "message"), [
     (11, "document", 10, "p_holm of 55 comparisons cannot fall below 0.107 with 10 units by "
      "document, however much the models differ; score more of them or make fewer comparisons; if "
-     "records do not depend on each other, unit id makes each a unit"),
+     "records do not depend on each other, use unit id"),
     (2, "record", 5, "p_holm of 1 comparison cannot fall below 0.062 with 5 units by record, "
      "however much the models differ; score more of them or make fewer comparisons"),
     (11, "document", 12, ""), (2, "record", 6, "")])

@@ -43,7 +43,7 @@ VARYING = tuple((re.compile(found), kept) for found, kept in (
     (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:\+00:00|Z)?", "<time>"),
     # Messages: "80 records to english.jsonl in 0.1 s; next: ...".
     (rf"(?<= in ){_NUMBER} (?:s|min|h)\b", "<duration>"),
-    (rf"(?<= reads ){_NUMBER} tokens a second", "<speed>"),
+    (rf"(?<= reads ){_NUMBER} tokens per second", "<speed>"),
 ))
 STATUS = re.compile(r"^(?!bmtools: ).+?: (?:[\d,]+(?: of [\d,]+)? [a-z]+|[\d.]+ (?:s|min))"
                     r"(?:, .*)?\n", re.MULTILINE)
