@@ -41,6 +41,7 @@ COMMANDS = {
     "sample": "Choose records at random by size, words, number or share.",
     "mix": "Mix corpora into one by weights, and shuffle it.",
     "split": "Split records into train, dev and test or folds, by document and text.",
+    "check-data": "Check an annotated set for faults that lower scores, and name a fix for each.",
     "describe": "Describe corpora and sets: sizes, lengths, origins, words, topics, labels.",
     "build-vocab": "Train or extend a tokenizer, and write its directory.",
     "compare-vocab": "Compare how vocabularies split text, entities and terms.",

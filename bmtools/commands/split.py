@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -13,11 +12,10 @@ from bmtools.cli.parameters import OutputDirectory
 from bmtools.cli.results import Line, finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
-from bmtools.corpus.overlap import describe_shared, overlaps
+from bmtools.corpus.overlap import by_file, describe_shared, overlaps
 from bmtools.corpus.split import SplitConfig, write_split
 from bmtools.errors import Reject, count_of
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.sources import source_name
 from bmtools.records import JsonObject
 
 
@@ -66,9 +64,6 @@ def _describe(shared: Sequence[Line]) -> str:
 
 def _compare(records: RecordReader) -> list[JsonObject]:
     """Compare the files that records were read from."""
-    parts: dict[str, list[Any]] = {source_name(name): [] for name in records.names}
-    if len(parts) < 2:
-        raise click.UsageError(f"--check: found {len(parts)} file, expected two or more")
-    for record in records:
-        parts[record.place.rpartition(":")[0]].append(record)
-    return list(overlaps(parts))
+    if len({*records.names}) < 2:
+        raise click.UsageError(f"--check: found {len({*records.names})} file, expected two or more")
+    return list(overlaps(by_file(records)))

@@ -7,7 +7,9 @@ from itertools import combinations
 from typing import Any
 
 from bmtools.errors import count_of
-from bmtools.records import JsonObject, document_of
+from bmtools.io.jsonl import RecordReader
+from bmtools.io.sources import source_name
+from bmtools.records import JsonObject, Record, document_of
 
 PARTS = ("train", "dev", "test")
 SHARED = ("documents", "texts", "questions")
@@ -15,6 +17,14 @@ SHARED = ("documents", "texts", "questions")
 _MOST_SHARED = 4
 Keys = tuple[str, ...]
 """Document, text and question of a record, in the form in which they are compared."""
+
+
+def by_file(records: RecordReader) -> dict[str, list[Record]]:
+    """Read the records of each file."""
+    parts: dict[str, list[Record]] = {source_name(name): [] for name in records.names}
+    for record in records:
+        parts[record.place.rpartition(":")[0]].append(record)
+    return parts
 
 
 def keys_of(record: JsonObject) -> Keys:

@@ -37,6 +37,7 @@ from bmtools.cli.pass_options import Passes, takes_passes
 from bmtools.cli.results import finish, records_written
 from bmtools.cli.step import CommandStep
 from bmtools.cli.writing import FEWEST_DOCUMENTS, noting_documents, write_lines, write_stream
+from bmtools.corpus.check_data import entity_faults
 from bmtools.corpus.formats.tally import LOST, MATCHED, MOVED
 from bmtools.corpus.importing import (
     Duplicates,
@@ -123,7 +124,13 @@ def reads(formats: dict[str, click.Command], reader: str, content: str, *example
 
         records = _not_empty(records, names, allow_empty, counts)
         documents: set[str] = set()
-        written = write_stream(step, noting_documents(records, documents), output, "importing")
+        faults: Counter[str] = Counter()
+        written = write_stream(step, noting_documents(_noting_faults(records, faults), documents),
+                               output, "importing")
+        if faults:
+            found = ", ".join(f"{fault}: {count:,}" for fault, count in sorted(faults.items()))
+            warnings.warn(f"taggers cannot learn all entities ({found}); bmtools check-data names "
+                          "a fix for each", BmtoolsWarning, stacklevel=1)
         finish(step, records_written(written, counts, output),
                leads_on=len(documents) >= FEWEST_DOCUMENTS)
 
@@ -174,6 +181,14 @@ def reads(formats: dict[str, click.Command], reader: str, content: str, *example
         return formats[name]
 
     return make
+
+
+def _noting_faults(records: Iterable[Record], faults: Counter[str]) -> Iterator[Record]:
+    """Count the entities that tags cannot represent while records pass."""
+    for record in records:
+        if "entities" in record:
+            faults.update(entity_faults(record))
+        yield record
 
 
 def _naming_parts(records: Iterable[Record]) -> Iterator[Record]:
