@@ -80,6 +80,13 @@ _SYNONYMS = {
     "beam-size": "num-beams beams beam",
     "traceback": "debug",
 }
+# Names in other libraries that mean the same and work. The other synonyms are only suggested.
+_ALIASES = (
+    "lr max-steps num-train-steps num-train-epochs num-epochs max-seq-length max-seq-len "
+    "mlm-probability force overwrite-output-dir no-cuda use-cpu fp16 bf16 output-dir output-file "
+    "model-name-or-path tokenizer-name tokenizer-name-or-path train-file validation-file test-file "
+    "random-seed random-state num-workers num-proc nproc-per-node num-processes vocab-size "
+    "do-lower-case src-lang tgt-lang num-beams")
 _NEAR_OPTION = 0.75
 _FILES_ARE = "Records as JSON Lines, plain, .gz or .zst; none or - means stdin."
 _TOPICS = ("records", "pipelines", "masking", "phases", "checkpoints", "devices", "studies",
@@ -316,6 +323,19 @@ def meant_options(name: str, known: Collection[str]) -> list[str]:
         ours for ours, others in _SYNONYMS.items()
         if plain in others.split() and ours.split()[0] in known
     ] or difflib.get_close_matches(plain, known, 1, _NEAR_OPTION)
+
+
+def same_option(name: str, known: Collection[str]) -> str:
+    """Return the option, and its value if any, that another library calls by this name.
+
+    Args:
+        name: the unknown option: --lr, --max_length.
+        known: names of options without leading dashes and with `-` inside.
+    """
+    plain = name.lstrip("-").replace("_", "-")
+    found = meant_options(name, known) if plain in known or plain in _ALIASES.split() \
+        else []
+    return f"--{found[0]}" if len(found) == 1 else ""
 
 
 def write_help_text(text: str | None, examples: Iterable[str],

@@ -80,6 +80,10 @@ _SECONDS_FOR_OTHERS = 1.0
 _STAGES = {"import": "Text", "build-vocab": "Vocabulary", "recipe": "Models",
            "score-tasks": "Scores", "doctor": "Help"}
 _MOST_NAMES = 10  # to list in a message
+_QUIET = "progress and messages are on stderr, and 2> /dev/null hides them"
+_VERBOSE = f"all messages are shown, and {TRACEBACK} adds the traceback of an error"
+_STREAM_OPTIONS = {"-q": _QUIET, "--quiet": _QUIET, "--silent": _QUIET,
+                   "-v": _VERBOSE, "--verbose": _VERBOSE}
 _GROUPS = ("import", "export", "recipe", "finetune")
 
 
@@ -230,6 +234,8 @@ def _usage_message(error: click.UsageError) -> str:
     if not isinstance(error, click.NoSuchOption) or error.ctx is None:
         return error.format_message()
     command, message = error.ctx.command, error.message.removesuffix(".")
+    if error.option_name in _STREAM_OPTIONS:
+        return f"{message}; {_STREAM_OPTIONS[error.option_name]}"
     if isinstance(command, click.Group):
         names = command.list_commands(error.ctx)
         listed = f": {', '.join(names)}" if len(names) <= _MOST_NAMES else ""

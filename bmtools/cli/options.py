@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 import click
 from click.core import augment_usage_errors
 
-from bmtools.cli.help import DocumentedCommand, KeyOption, long_name, set_option
+from bmtools.cli.help import DocumentedCommand, KeyOption, long_name, same_option, set_option
 from bmtools.cli.main import TRACEBACK
 from bmtools.cli.origins import check_variables, read_config
 from bmtools.cli.outputs import OVERWRITE, writes_output
@@ -24,6 +24,7 @@ from bmtools.cli.parameters import (
     OutputFile,
 )
 from bmtools.cli.step import CommandStep
+from bmtools.cli.streams import say
 from bmtools.distributed import is_main_process
 from bmtools.errors import (
     BmtoolsError,
@@ -123,7 +124,23 @@ class Command(DocumentedCommand):
                     else None
         check_variables(ctx)
         ctx.meta[_STEP] = CommandStep(ctx)
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, self._with_own_names(ctx, args))
+
+    def _with_own_names(self, ctx: click.Context, args: Sequence[str]) -> list[str]:
+        """Replace options that have another name in other libraries, and print what they mean."""
+        known = {name for option in self.get_params(ctx)
+                 for name in (*option.opts, *option.secondary_opts)}
+        names = {name.removeprefix("--") for name in known if name.startswith("--")}
+        end, found = args.index("--") if "--" in args else len(args), list[str]()
+        for word in args[:end]:
+            name, equals, value = word.partition("=")
+            ours = same_option(name, names) if name.startswith("--") and name not in known else ""
+            if not ours or (equals and " " in ours):
+                found.append(word)
+                continue
+            say(f"{name} is {ours} here")
+            found += [f"{ours}={value}"] if equals else ours.split()
+        return [*found, *args[end:]]
 
 
 def _limit_records(ctx: click.Context, _param: click.Parameter, megabytes: int) -> None:

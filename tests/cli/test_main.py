@@ -125,16 +125,13 @@ def test_a_link_loop_and_a_full_disk_are_one_line_errors(tmp_path: Path, run: Ru
 
 
 @pytest.mark.parametrize(("command", "option", "hint"), [
-    ("pretrain", "--lr", "did you mean '--learning-rate'?"),
-    ("pretrain", "--max-steps", "did you mean '--steps'?"),
-    ("pretrain", "--max_steps", "did you mean '--steps'?"),
     ("pretrain", "--per_device_train_batch_size",
      "did you mean '--batch-size' or '--micro-batch-size'?"),
-    ("pretrain", "--force", "did you mean '--overwrite'?"),
     ("pretrain", "--cpu", "did you mean '--device cpu'?"),
-    ("pretrain", "--fp16", "did you mean '--precision fp16'?"),
-    ("pretrain", "--bf16", "did you mean '--precision bf16'?"),
     ("pretrain", "--lr-scheduler-type", "expected --set schedule=VALUE."),
+    ("pretrain", "--peak-lr", "did you mean '--learning-rate'?"),
+    ("dedup", "-q", "progress and messages are on stderr, and 2> /dev/null hides them."),
+    ("dedup", "--verbose", "all messages are shown, and --traceback adds the traceback of an"),
     ("pretrain", "--learning-rat", "did you mean '--learning-rate'?"),
     ("clean", "--device", ""), ("clean", "--cpu", ""), ("clean", "--frobnicate", ""),
     ("finetune", "--model", "expected a command before options: ner, pico,"),
@@ -146,3 +143,18 @@ def test_unknown_options_get_suggestions_by_meaning(run: Run, command: str, opti
     start = f"bmtools: No such option {option!r}"
     assert outcome.code == 2
     assert outcome.err.startswith(f"{start}; {hint}" if hint else f"{start}. See "), outcome.err
+
+
+@pytest.mark.parametrize(("given", "ours"), [
+    (["--lr", "1e-3"], ["--learning-rate", "1e-3"]), (["--lr=1e-3"], ["--learning-rate=1e-3"]),
+    (["--max_steps", "5"], ["--steps", "5"]), (["--max_length", "8"], ["--max-length", "8"]),
+    (["--num_train_epochs", "2"], ["--epochs", "2"]), (["--fp16"], ["--precision", "fp16"]),
+    (["--bf16"], ["--precision", "bf16"]), (["--force"], ["--overwrite"]),
+    (["--", "--lr"], ["--", "--lr"]), (["--output_dir", "a"], ["--output", "a"])])
+def test_names_of_other_libraries_work_and_are_explained(
+        given: list[str], ours: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    pretrain: Any = bmtools.get_command(click.Context(bmtools), "pretrain")
+    assert pretrain._with_own_names(click.Context(pretrain), given) == ours
+    name = given[0].partition("=")[0]
+    shown = f"bmtools: {name} is {' '.join(ours[:1 + (len(given) < len(ours))])} here\n"
+    assert capsys.readouterr().err == ("" if name == "--" else shown.replace("=1e-3", ""))
