@@ -42,7 +42,7 @@ def export_model(model: str | PathLike[str], output: str | PathLike[str],
                  calibration: RecordSource = (), *, int8: bool = False, overwrite: bool = False,
                  load: Callable[[Path], Checkpoint | None] = lambda _: None,
                  step: Step | None = None) -> JsonObject:
-    """Write a checkpoint for OpenVINO, and check its outputs against the checkpoint's.
+    """Write a checkpoint for OpenVINO, and compare their outputs.
 
     Int8 also rounds states, in ranges measured on the calibration texts or, without texts, on
     random tokens.
@@ -125,7 +125,7 @@ def _model_class(directory: Path) -> str:
 
 
 def measure_difference(graph: Graph, run: Run, batches: Iterable[Inputs]) -> dict[str, float]:
-    """Compare an exported model's logits with the checkpoint's, without padding."""
+    """Compare the logits of exported model and checkpoint, without padding."""
     def pairs() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         for inputs in batches:
             with torch.inference_mode():

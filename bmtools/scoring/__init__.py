@@ -2,11 +2,11 @@
 
 There are four measures. The names of their files start with the measure:
 
-- pseudo-perplexity: `pppl`, `pppl_sentences`; command `score-pppl`
-- mean reciprocal rank: `mrr`, `mrr_targets`, `mrr_ranking`, `cloze`, `regression_gate`; command
+- pseudo-perplexity: `pppl` and `pppl_sentences`, used by `score-pppl`
+- mean reciprocal rank: `mrr`, `mrr_targets`, `mrr_ranking`, `cloze` and `regression_gate`, used by
   `score-mrr`
-- masked-LM loss: `masked_lm_loss`, `masked_lm_sequences`; command `score-masking`
-- embedding space: `embedding_space`, `space_*`; command `score-space`
+- masked-LM loss: `masked_lm_loss` and `masked_lm_sequences`, used by `score-masking`
+- embedding space: `embedding_space` and `space_*`, used by `score-space`
 
 They share `settings`, `predictor`, `checkpoint_predictor` and `evaluation`.
 """

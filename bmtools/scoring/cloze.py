@@ -92,7 +92,7 @@ def _entity_spans(record: Record, skipped: Counter[str]) -> Iterator[_Span]:
     """Yield the spans of continuous entities.
 
     Raises:
-        RecordError: if offsets are outside the text, or its text differs from the entity's.
+        RecordError: if offsets are outside the text, or the entity has another text.
     """
     for number, entity in enumerate(record.get("entities", ())):
         for fault in span_faults(record["text"], entity, f"entities[{number}]"):

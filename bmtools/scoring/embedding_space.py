@@ -256,7 +256,7 @@ class WordVectors:
     Args:
         contexts: (occurrences,) indices of contexts, ascending; the same for all models.
         vectors: (occurrences, width) float32.
-        token_counts: (occurrences,) number of tokens of the word in the model's vocabulary.
+        token_counts: (occurrences,) number of tokens in the model's vocabulary.
         unknown: (occurrences,) bool, whether one of these tokens is the unknown token.
     """
 

@@ -35,7 +35,7 @@ _WINDOW_RECORDS = 256  # enough to fill batches with sequences of one length
 
 
 class ItemScore(Protocol):
-    """A sentence's or a masked word's score under one predictor."""
+    """The score of a sentence or masked word under one predictor."""
 
     @property
     def predictor(self) -> int:
@@ -171,11 +171,11 @@ def compare_models(models: Sequence[tuple[str, Mapping[str, Metric]]],
         statistics: settings of intervals and tests.
 
     Returns:
-        lines with `compared`, the two models; `metric`; `difference`, the first model's score on
-        these items minus the second model's, with its `interval`; `p` from the paired permutation
-        test; `unit`, the kind of unit that is resampled; and `units`, the number of units. Lines
-        also have the number of items, such as `sentences` or `maskings`. `p_holm` is adjusted for
-        the number of comparisons by one metric (Holm 1979).
+        lines with the two models `compared`, the `metric`, and the `difference`: the score of the
+        first model on these items minus the score of the second. They have its `interval`, and `p`
+        from the paired permutation test. `unit` is the kind of unit that is resampled, and `units`
+        their number. Lines also have the number of items, such as `sentences` or `maskings`.
+        `p_holm` is adjusted for the number of comparisons by one metric (Holm 1979).
     """
     if not statistics.resamples:
         return []

@@ -175,7 +175,7 @@ class MrrTotals(ModelTotals[MaskScore]):
         return np.frombuffer(self._values).reshape(-1, 3)
 
     def _scores(self, members: np.ndarray | slice = slice(None)) -> Line:
-        """Score some of the maskings; return no keys if none of them counts."""
+        """Score some of the maskings; return an empty line if no masking counts."""
         metric = self.metrics(members)["mrr"]
         table = self._table()[members][metric.counted]
         if not len(table):

@@ -38,7 +38,7 @@ class SentenceScore:
         predictor: index of the predictor.
         logprobs: (scored,) float64 in nats, of the scored tokens in text order; empty if the
             sentence is left out.
-        tokens: number of tokens of the sentence, without special ones.
+        tokens: number of tokens in the sentence, without special ones.
         unknown: number of unknown tokens among them.
         spelling_nats: cost of spelling out unknown tokens and text that the tokenizer drops.
     """

@@ -22,7 +22,7 @@ def read_reference(path: Path) -> list[JsonObject]:
         lines with `mrr` and `signature`; empty if the file contains records.
 
     Raises:
-        DataError: if the file contains neither.
+        DataError: if the file contains other lines.
     """
     lines = []
     for place, line in read_objects(str(path)):

@@ -1,4 +1,4 @@
-"""Isotropy of vectors, and separation of groups of vectors, in double precision."""
+"""Isotropy of vectors and separation of vector groups, in double precision."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class UnitVectorSums:
-    """Unit vectors of occurrences, summed by word, from which all mean cosines are computed.
+    """Unit vectors of occurrences, summed by word, to compute all mean cosines.
 
     Args:
         totals: (words, width) float64.
@@ -59,7 +59,7 @@ class UnitVectorSums:
 
 
 def partition_isotropy(vectors: np.ndarray) -> float:
-    """Return min / max of the sums of exp(c.w) over eigenvectors c of W'W; 1 is isotropic.
+    """Return min / max of sums over exp(c.w) for eigenvectors c of W'W; 1 is isotropic.
 
     As in the paper, vectors are not centred or scaled. The sign of an eigenvector is arbitrary, so
     both signs are tried. This departs from the paper and makes the result depend only on the

@@ -1,4 +1,4 @@
-"""Sample of words by frequency, and of contexts of each word."""
+"""Sample of words by frequency, with contexts for each word."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def choose_words(counts: Mapping[str, int], config: EmbeddingSpaceConfig) -> Sam
 
 
 def band_ends(distinct: int, config: EmbeddingSpaceConfig) -> list[int]:
-    """Compute the rank at which each band ends, in equal steps on a log scale after the first."""
+    """Compute the rank where each band ends, in equal steps on a log scale after the first."""
     growth = distinct / config.words_per_band
     return [round(config.words_per_band * growth ** (number / (config.bands - 1)))
             for number in range(config.bands)]

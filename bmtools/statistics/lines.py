@@ -34,8 +34,8 @@ def adjust_p_values(lines: Iterable[Line], key: str = "p", shared: str = "metric
     """Round the p-values of comparisons, and add adjusted ones under the key with `_holm`.
 
     They are adjusted for the number of comparisons with the same metric (Holm 1979), or with the
-    same value of the key `shared`. Warn if lines have so few `units` that no difference of the
-    models could be significant: with all exchanges of N units, p is at least 2/2^N.
+    same value of the key `shared`. Warn if lines have too few `units` for a significant difference
+    of the models: with all exchanges of N units, p is at least 2/2^N.
     """
     families: dict[str, list[Line]] = {}
     for line in lines:
@@ -104,7 +104,7 @@ class Groups:
             self._codes[key].append(values.setdefault(name, len(values)))
 
     def scores(self, score: Callable[[np.ndarray], Line]) -> dict[str, dict[str, Line]]:
-        """Score the items of each value of each key, given by their numbers, in order of the items.
+        """Score the items for each value of a key, given by their numbers, in order of the items.
 
         Groups for which `score` returns an empty result are left out.
         """
@@ -120,7 +120,7 @@ class Groups:
 
 
 def value_name(value: object) -> str:
-    """Return the name of a value by which records are grouped."""
+    """Return the name of a value used to group records."""
     if value is None:
         return NO_VALUE
     return ", ".join(map(value_name, value)) if isinstance(value, list) else str(value)

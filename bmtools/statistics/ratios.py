@@ -31,9 +31,9 @@ def interval(sums: Sums, settings: StatisticsConfig) -> Interval | None:
     """Bound a score by the expanded percentile bootstrap over units, as in `estimate_metrics`.
 
     Losses and reciprocal ranks of ten sentences are skewed. In samples of ten, 95 % intervals
-    contain the true value in 84 to 92 % (plain percentiles in 81 to 88 %), in samples of twenty in
-    88 to 94 %, and of fifty in 89 to 94 %. Monotonic functions preserve them: the exponential of
-    both bounds of nats per token is the interval of pseudo-perplexity.
+    contain the true value in 84 to 92 % (plain percentiles in 81 to 88 %). It is 88 to 94 % for
+    twenty sentences, and 89 to 94 % for fifty. Monotonic functions preserve them: the exponential
+    of the bounds on nats per token is the interval of pseudo-perplexity.
 
     Args:
         sums: sums of the model.
@@ -72,7 +72,7 @@ def paired_difference(first: Sums, second: Sums, settings: StatisticsConfig,
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """A score over items, from which a line's score, its interval and comparisons are computed.
+    """A score over items, used for a line's score, its interval and comparisons.
 
     Args:
         sums: (2 * ratios, items) float64, alternating numerators and denominators; the score is
@@ -163,7 +163,7 @@ def _counted(models: Sequence[Sums]) -> tuple[np.ndarray, int]:
     """Stack the models' sums, (models * 2 * ratios, units), for units that any model counts.
 
     Returns:
-        the sums, and the minimum over models of the number of units that count.
+        the sums, and the number of units that count, as a minimum over models.
     """
     columns = np.concatenate([np.asarray(sums, dtype=float) for sums in models])
     columns = columns[:, (columns[1::2] > 0).any(axis=0)]

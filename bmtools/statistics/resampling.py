@@ -34,7 +34,7 @@ def resamples(units: int, settings: StatisticsConfig) -> Iterator[np.ndarray]:
 
 
 def percentile_interval(values: np.ndarray, units: int, confidence: float) -> Interval:
-    """Return the expanded percentiles of a score's values in resamples of this number of units."""
+    """Return the expanded percentiles of a score in resamples with this number of units."""
     tail = expanded_tail(units, confidence)
     low, high = np.quantile(values, [tail, 1 - tail])
     return float(low), float(high)

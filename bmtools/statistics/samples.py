@@ -1,7 +1,7 @@
 """Intervals and comparisons of any metric, by resampling documents or other units.
 
 In this module, a document is the unit that is resampled as a whole. A sample contains the counts of
-each document from which the metrics can be computed for any weights of documents. A resample
+each document, so that the metrics can be computed for any weights of documents. A resample
 contains some documents several times. An exchange takes some documents from another model.
 """
 
@@ -204,7 +204,7 @@ def _counted(models: Sequence[Sequence[Sample]]) -> np.ndarray:
 
 
 def _difference(models: Sequence[Sequence[Sample]], weights: np.ndarray) -> Values:
-    """Compute a model's mean over seeds, or the first model's mean minus the second model's."""
+    """Compute a model's mean over seeds, or the difference of the first and second model."""
     first, *second = (_mean(seeds, weights) for seeds in models)
     return {name: values - second[0][name] if second else values
             for name, values in first.items()}

@@ -84,7 +84,7 @@ class TextTask(Task[TextExample, TextInput]):
         """Read annotated records; `train` determines the labels, in alphabetical order.
 
         Raises:
-            DataError: if the set contains nothing to learn.
+            DataError: if the set cannot be learned from.
         """
         kept = [*with_keys(records, {self.key: self.expected, **self.needed}, reject)]
         counts, notes = self.learn(name, kept)
@@ -129,7 +129,7 @@ class TextTask(Task[TextExample, TextInput]):
 
 
 class ClassificationTask(TextTask):
-    """Single-label classification of a text or of a pair of texts; the loss is cross-entropy."""
+    """Single-label classification of a text or pair; the loss is cross-entropy."""
 
     config: ClassificationConfig
     problem_type = "single_label_classification"
@@ -201,7 +201,7 @@ class MultilabelTask(TextTask):
     """Classification with labels that do not exclude each other; each label is predicted or not.
 
     The loss is a mean over texts and labels; outputs are logits. Scores are computed over records
-    and over documents, which have the labels of all their sentences, as BLURB and BLUE score HoC.
+    and over documents, which have the labels of all their sentences, like HoC in BLURB and BLUE.
     """
 
     config: MultilabelConfig

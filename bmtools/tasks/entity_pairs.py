@@ -28,7 +28,7 @@ class PairInput(ModelInput):
     """A text with two entities, prepared for a model, including special tokens.
 
     Args:
-        mentions: indices of the tokens of head and tail whose states are pooled; the first token
+        mentions: indices of the tokens to pool, for the head and the tail; the first token
             of the input for a mention without tokens.
     """
 
@@ -125,7 +125,7 @@ def encode_pairs(tokenizer: PreTrainedTokenizerBase, texts: Sequence[MarkedText]
     Args:
         tokenizer: tokenizer of the model.
         texts: texts to encode.
-        max_length: maximum number of tokens of an input, including its two special tokens.
+        max_length: maximum number of tokens per input, including its two special tokens.
     """
     encodings = encode_texts(tokenizer, (marked.text for marked in texts))
     for marked, encoding in zip(texts, encodings, strict=True):
@@ -154,7 +154,7 @@ def tokens_of(offsets: np.ndarray, span: Span) -> np.ndarray:
 def keep_around(length: int, mentions: Sequence[np.ndarray], size: int) -> np.ndarray:
     """Choose the tokens of a long text that are nearest to its mentions, in order.
 
-    Text between the mentions is kept if there is room for all of it.
+    Text between the mentions is kept if it fits completely.
 
     Args:
         length: length of the text in tokens.
@@ -184,8 +184,8 @@ class Candidate:
     Args:
         head: entity.
         tail: entity.
-        start: start of the part of the text that a model reads.
-        end: end of that part.
+        start: start of the text that a model reads.
+        end: end of the text that a model reads.
     """
 
     head: Entity

@@ -96,7 +96,7 @@ def finetune(task: str, model: str | PathLike[str], train: RecordSource, dev: Re
         `test_METRIC`. Each metric has `mean`, `median` and sample `deviation` over seeds (None for
         one seed), and the mean's 95 % `interval` by Student's t. Scores of each seed, also by type
         or label, are in the directory's `seeds.jsonl`. With folds, the models are the directories
-        `fold-0` and so on, `folds` is the number of folds, `seeds` is the number of seeds per
+        `fold-0` and so on. `folds` is the number of folds, `seeds` is the number of seeds per
         fold, means, medians and deviations are over folds, and the scores of each fold are in
         `folds.jsonl`. `diverged` is the number of runs that diverged, if any.
 
@@ -157,7 +157,7 @@ def run_finetuning(plan: FinetunePlan, sources: Mapping[str, RecordSource], repo
 
 def _run_folds(plan: FinetunePlan, directory: Path, report: Reporter, reject: Reject,
                unfinished: Unfinished) -> Report:
-    """Fine-tune on each fold and write its best model, as `fold-0` and so on.
+    """Fine-tune on each fold and write its best model to `fold-0` and so on.
 
     If the first fold has no `test`, it selects epochs and grid settings for the other folds, which
     have no `dev`, and its model is not written. Lines contain the number of their `fold`, and each
@@ -258,7 +258,7 @@ def _summarize_folds(lines: list[Report]) -> Report:
     """Summarize scores over folds; the score of a fold is a mean over seeds.
 
     There is no interval, because the folds' training sets overlap. Their scores are therefore
-    dependent, and Student's t would give a too narrow interval (Nadeau and Bengio 2003).
+    dependent, and Student's t would be too narrow (Nadeau and Bengio 2003).
     """
     return {"folds": len(lines), "seeds": max(line["seeds"] for line in lines),
             **_given(diverged=sum(line.get("diverged", 0) for line in lines)),
@@ -311,7 +311,7 @@ def read_folds(directory: Path, dev_fold: int | None,
 
 @dataclass(frozen=True)
 class Runs:
-    """The runs of one combination of settings.
+    """The runs with one combination of settings.
 
     Args:
         plan: plan with these settings.
@@ -320,7 +320,7 @@ class Runs:
         best: the best evaluation of all seeds.
         tokens: ids of the tokens whose embeddings were trained; None for all.
         lines: lines of the seeds that did not diverge.
-        stops: point at which each of these seeds was best.
+        stops: point where each of these seeds was best.
         diverged: number of seeds that diverged.
     """
 
@@ -357,7 +357,7 @@ def train_runs(plan: FinetunePlan, sources: Sources, report: Reporter, reject: R
         report: receives a line for each set, evaluation, seed and combination.
         reject: receives records that the task cannot use.
         unfinished: finished work of the runs.
-        stops: point at which each seed's run stops; by default `dev` determines it.
+        stops: point where each seed's run stops; by default `dev` determines it.
 
     Returns:
         the runs of the best combination.

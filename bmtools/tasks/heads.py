@@ -329,8 +329,8 @@ def crf_outputs(model: nn.Module, logits: Tensor, words: Tensor) -> Tensor:
         words: (batch, tokens), 1 at first tokens.
 
     Returns:
-        (batch, tokens, groups, labels + 1) float32: log probabilities, then the label id; 0 at
-        positions without a word.
+        (batch, tokens, groups, labels + 1) float32: log probabilities, then the label id. All are 0
+        at positions without a word.
     """
     rows, positions, mask = pack(words.bool())
     emissions = logits[rows, positions].float()
@@ -388,7 +388,7 @@ class Crf(nn.Module):
         return total - (alphas + self.end).logsumexp(dim=-1)
 
     def log_marginals(self, emissions: Tensor, mask: Tensor) -> Tensor:
-        """Compute the log probability of each label of each word, (batch, words, groups, labels).
+        """Compute the log probability of each label for each word, (batch, words, groups, labels).
 
         The forward and backward scores of all words are kept in memory.
         """
@@ -439,8 +439,8 @@ def pack(mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         mask: (batch, positions) bool.
 
     Returns:
-        row numbers, (batch, 1); positions, (batch, maximum number of marked positions in a row)
-        int64; and bool, which of these are marked. There is at least one column.
+        row numbers, (batch, 1), positions, (batch, maximum number of marked positions in a row)
+        int64, and a mask of the marked ones. There is at least one column.
     """
     counts = mask.sum(dim=1)
     width = max([1, *counts.tolist()])

@@ -63,11 +63,11 @@ def cut_into_windows(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], m
         texts: texts of records.
         max_length: maximum window length in tokens, including its two special tokens.
         by_token: treat every token that begins a character as a word; windows stay the same.
-        stride: number of tokens by which windows overlap, at most half a window.
+        stride: number of tokens shared by adjacent windows, at most half a window.
 
     Yields:
-        for each text its words, (words, 2) int64, start and end in code points; and windows that
-        tag all words in order; no windows for a text without tokens.
+        for each text its words, (words, 2) int64, start and end in code points, and windows that
+        tag all words in order. A text without tokens has no windows.
     """
     size = max_length - 2
     context = min(stride, size // 2) // 2
@@ -324,7 +324,7 @@ class TokenizedText:
     borders: np.ndarray
 
     def find(self, start: int, end: int) -> tuple[int, int] | None:
-        """Find the first and last token of a span of characters; None without tokens."""
+        """Find the first and last token in a span of characters; None without tokens."""
         [inside] = np.nonzero((self.starts < end) & (self.ends > start)
                               & (self.ends > self.starts))
         return (int(inside[0]), int(inside[-1])) if len(inside) else None
@@ -367,7 +367,7 @@ def cut_into_answer_windows(encoder: PairEncoder, question: np.ndarray, text: np
         question: its token ids, truncated to half a window.
         text: its token ids.
         max_length: maximum window length in tokens, including special tokens.
-        stride: number of text tokens by which parts overlap.
+        stride: number of text tokens shared by adjacent parts.
     """
     room = max_length - encoder.pair_tokens
     truncated = max(len(question) - room // 2, 0)
@@ -390,7 +390,7 @@ def score_spans(windows: Sequence[AnswerWindow], outputs: Outputs,
         windows: windows of the text.
         outputs: logits of start and end for each window, (tokens, 2).
         borders: (tokens of the text, 2) bool, tokens that may begin and tokens that may end a span.
-        longest: maximum number of tokens of a span.
+        longest: maximum number of tokens per span.
 
     Returns:
         (tokens, longest), by first token and number of further tokens; minus infinity for spans

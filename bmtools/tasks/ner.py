@@ -175,8 +175,8 @@ class NerTask(Task[TaggedText, Window]):
         """Tag a text's words in each group.
 
         Returns:
-            label ids, (words, groups), IGNORED for types that are not in the training set; the
-            entities that can be recovered from the tags; and counts of faulty entities.
+            label ids, (words, groups), IGNORED for types that are not in the training set, the
+            entities that can be recovered from the tags, and counts of faulty entities.
         """
         columns, tagged, faults = [], set[Span](), Counter[str]()
         for tags in self.groups:
@@ -318,7 +318,7 @@ class NerTask(Task[TaggedText, Window]):
                 sorted(found) if len(self.groups) > 1 else found, 1)], **tokens}
 
     def _subtokens(self, example: TaggedText, outputs: Outputs) -> Iterator[list[object]]:
-        """Yield start and end of each word, and the most probable tag of each of its tokens."""
+        """Yield start and end of each word, and the most probable tags of its tokens."""
         words = iter(example.words.tolist())
         for window, rows in zip(example.inputs, outputs, strict=True):
             best = np.delete(rows.argmax(axis=2)[:, 0], window.blanks)
@@ -348,7 +348,7 @@ class NerTask(Task[TaggedText, Window]):
 
 
 class PicoTask(NerTask):
-    """Tagging of elements of evidence, scored by words.
+    """Tagging of evidence elements, scored by words.
 
     Source: Nye et al. 2018 (EBM-NLP); Gu et al. 2021, section 4.2 (BLURB).
     """

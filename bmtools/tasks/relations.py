@@ -69,7 +69,7 @@ class PairsExample(Example[PairInput]):
 
 
 class RelationsTask(Task[PairsExample, PairInput]):
-    """Classification of pairs of entities, marked and pooled according to the settings.
+    """Classification of entity pairs, marked and pooled according to the settings.
 
     With pooling `cls` and a linear head, the head is the classification head of transformers.
     Otherwise it is a `StatesHead` on the first token's state or on both entities' joined states.

@@ -48,7 +48,7 @@ Report = JsonObject
 Reporter = Callable[[Report], object]
 """Receives reports as they are made, and notes for people under the key `note`."""
 Stop = tuple[dict[str, float], JsonObject]
-"""The point at which a run was best, see `Best`, and the settings chosen on its dev set."""
+"""The point where a run was best, see `Best`, and the settings chosen on its dev set."""
 
 
 class TaskObjective(Objective):
@@ -79,7 +79,7 @@ class SeedRun:
         seed: seed for order, head, dropout and masks.
         accelerator: accelerator of this run only, because it keeps the loss scale of fp16.
         tokens: ids of the tokens whose embeddings are trained, see `read_tokens`.
-        stop: point at which to stop; None to choose it on the development set.
+        stop: point where training stops; None to choose it on the development set.
     """
 
     def __init__(self, plan: FinetunePlan, task: AnyTask,

@@ -228,7 +228,7 @@ class MultilabelConfig(LabelConfig, title="Classification with any number of lab
 
 
 class SimilarityConfig(TaskConfig, title="The similarity of two texts"):
-    """Settings of the similarity of two texts."""
+    """Settings for the similarity of two texts."""
 
     metric_for_best_model: Literal["pearson", "spearman"] = option(
         "pearson", "Score on the development set that selects the epoch and the seed.")

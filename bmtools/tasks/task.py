@@ -121,7 +121,7 @@ class Evaluation:
     Args:
         scores: scores by name, including the task's metrics; reported after every epoch.
         details: scores reported only for the best epoch, such as scores by type.
-        loss: mean loss in nats; infinite if the set has no label that the model knows.
+        loss: mean loss in nats; infinite if the set has no label of the model.
         settings: task settings that were chosen on this set, by name. The test set is scored with
             the settings from the development set, and they are saved with the model.
     """
@@ -142,7 +142,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
 
     Attributes:
         model_class: auto class of transformers whose head the task trains; see `head_for`.
-        pooling: states that other heads read: `cls`, the first one; empty for all tokens.
+        pooling: states that other heads read: `cls` for the first one, or empty for all.
         problem_type: how transformers interprets the outputs; written into `config.json`. None if
             the class allows only one interpretation.
         key: key of records that contains the annotation to learn.
@@ -155,7 +155,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
         fixed_labels: whether the labels are the same for every training set.
         normalized: whether outputs are log probabilities instead of logits.
         reads_titles: whether titles are part of the model's input.
-        into: key of records under which predictions are added.
+        into: key of records where predictions are added.
 
     Args:
         config: settings of the task.

@@ -1,4 +1,4 @@
-"""Exported models against transformers' own, of all heads and families."""
+"""Exported models, compared with transformers for all heads and families."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory, tokenizer: Any) -> Path
 
 @pytest.fixture(scope="module")
 def exported(checkpoint: Path) -> Path:
-    """The same in OpenVINO's format, beside it."""
+    """The same model in OpenVINO's format, next to it."""
     export_model(checkpoint, checkpoint.parent / "exported")
     return checkpoint.parent / "exported"
 
@@ -57,12 +57,12 @@ def exported(checkpoint: Path) -> Path:
 @pytest.mark.parametrize(("family", "head"), [
     ("Megatron-BERT", "SequenceClassification"), ("CamemBERT", "QuestionAnswering"),
     ("ModernBERT", "TokenClassification")])
-def test_logits(tmp_path: Path, tokenizer: Any, family: str, head: str) -> None:
+def test_logits_equal_transformers(tmp_path: Path, tokenizer: Any, family: str, head: str) -> None:
     source, target = save(tmp_path / "model", tokenizer, family, head), tmp_path / "exported"
     line = export_model(source, target)
     assert (line["format"], line["precision"]) == ("openvino", "float32")
     assert 0 < line["difference"]["random"]["max"] < 1e-5
-    # Shapes that the export did not see, with padding beyond ModernBERT's window of four tokens.
+    # Shapes not used in the export, with padding outside ModernBERT's window of four tokens.
     mask = (torch.arange(38) < torch.tensor([38, 3, 20, 1])[:, None]).long()
     batch = {"input_ids": torch.randint(5, len(tokenizer), mask.shape), "attention_mask": mask}
     if family == "Megatron-BERT":
@@ -78,8 +78,8 @@ def test_logits(tmp_path: Path, tokenizer: Any, family: str, head: str) -> None:
 
 
 @pytest.mark.slow
-def test_int8_is_near_on_texts_that_were_held_out(checkpoint: Path, tmp_path: Path,
-                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+def test_int8_is_close_on_held_out_texts(checkpoint: Path, tmp_path: Path,
+                                         monkeypatch: pytest.MonkeyPatch) -> None:
     connected: list[Any] = []
     monkeypatch.setattr(socket.socket, "connect", lambda *where: connected.append(where))
     line = export_model(checkpoint, tmp_path / "int8", TEXTS, int8=True)
@@ -112,8 +112,8 @@ def test_openvino_computes_in_float32(exported: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.slow
-def test_what_differs_is_not_written(checkpoint: Path, tmp_path: Path,
-                                     monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exports_with_other_outputs_are_not_written(checkpoint: Path, tmp_path: Path,
+                                                    monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bmtools.export.export.MOST_DIFFERENCE", 1e-12)
     with pytest.raises(CheckpointError, match=r"exported logits differ by up to .*e-0.*"
                                               ", expected 1e-12 or less; use the checkpoint"):
@@ -121,14 +121,14 @@ def test_what_differs_is_not_written(checkpoint: Path, tmp_path: Path,
     assert list(tmp_path.iterdir()) == []
 
 
-def test_texts_that_nothing_can_be_calibrated_on(checkpoint: Path, tmp_path: Path) -> None:
+def test_texts_unsuitable_for_calibration_are_errors(checkpoint: Path, tmp_path: Path) -> None:
     for text, message in (("", "calibration: found no text, expected records with text"),
                           ("Ж Ж Ж Ж", "calibration: 4 of 4 tokens are unknown to the model")):
         with pytest.raises(DataError, match=message):
             export_model(checkpoint, tmp_path / "exported", [{"id": "1", "text": text}])
 
 
-def test_damaged_files(exported: Path, checkpoint: Path, tmp_path: Path) -> None:
+def test_damaged_files_are_errors(exported: Path, checkpoint: Path, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="found an exported AutoModelForMaskedLM, expected "):
         load_for_inference(exported, model_class="AutoModelForTokenClassification")
     (exported / "openvino_model.bin").rename(tmp_path / "bin")
@@ -139,15 +139,15 @@ def test_damaged_files(exported: Path, checkpoint: Path, tmp_path: Path) -> None
     assert np.isfinite(load_for_inference(exported).model.config.vocab_size)
 
 
-def test_a_full_disk_is_told_before_anything_is_written(
-        checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_reported_before_writing( checkpoint: Path, tmp_path: Path,
+                                              monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bmtools.export.export.weight_bytes", lambda _: 10 ** 18)
     with pytest.raises(BmtoolsError, match=r"no space left on device: 1,000,000,000,000\.0 MB nee"):
         export_model(checkpoint, tmp_path / "out")
     assert not list(tmp_path.iterdir())
 
 
-def test_openvino_never_calls_home() -> None:
+def test_openvino_does_not_send_telemetry() -> None:
     code = """
 from bmtools.models.exported.model import import_openvino
 import_openvino()

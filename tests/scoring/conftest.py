@@ -1,4 +1,4 @@
-"""Tiny random models over the tokenizer families, and a model whose probabilities are known."""
+"""Tiny random models with different tokenizer families, and a model with known probabilities."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ _SHAPE: dict[str, Any] = {
 
 def predictor(model: Any, tokenizer: Any, name: str = "model",
               **passes: Any) -> CheckpointPredictor:
-    """Wrap a model that was never saved."""
+    """Make a predictor from a model that was never saved."""
     checkpoint = Checkpoint(Path(name), model.eval(), tokenizer, fingerprint(tokenizer))
     return CheckpointPredictor(checkpoint, InferenceConfig(**passes))
 
 
 def byte_bpe(trimmed: bool, texts: Sequence[str] = TEXTS,
              size: int = 700) -> PreTrainedTokenizerFast:
-    """Learn byte-level BPE: offsets leave the space before words out, or count it in."""
+    """Train byte-level BPE; its offsets exclude or include the space before words."""
     backend = Tokenizer(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
@@ -72,7 +72,7 @@ def byte_bpe(trimmed: bool, texts: Sequence[str] = TEXTS,
 
 
 def metaspace() -> PreTrainedTokenizerFast:
-    """Learn a Unigram vocabulary with SentencePiece's mark for spaces."""
+    """Train a Unigram vocabulary with SentencePiece's mark for spaces."""
     backend = Tokenizer(models.Unigram())
     backend.pre_tokenizer = pre_tokenizers.Metaspace()
     backend.decoder = decoders.Metaspace()
@@ -92,7 +92,7 @@ def _roberta(tokenizer: Any, tokens: int = 64) -> Any:
 
 
 def _modern(tokenizer: Any) -> Any:
-    # More rows than tokens, as ModernBERT has them.
+    # The embedding has more rows than there are tokens, as in ModernBERT.
     return ModernBertForMaskedLM(ModernBertConfig(
         vocab_size=len(tokenizer) + 5, max_position_embeddings=64, local_attention=8,
         global_attn_every_n_layers=2, pad_token_id=tokenizer.pad_token_id,
@@ -101,7 +101,7 @@ def _modern(tokenizer: Any) -> Any:
 
 
 def bert(tokenizer: Any, tokens: int = 64) -> Any:
-    """Draw a small BERT for a vocabulary from torch's global generator."""
+    """Make a small random BERT for a vocabulary, using torch's global generator."""
     return BertForMaskedLM(BertConfig(
         vocab_size=len(tokenizer), max_position_embeddings=tokens, **_SHAPE))
 
@@ -152,10 +152,10 @@ def records() -> list[Record]:
 
 @pytest.fixture
 def known() -> Callable[..., CheckpointPredictor]:
-    """Make a model that proposes tokens with given weights, whatever it reads.
+    """Make a model that proposes tokens with given weights for any input.
 
-    `known({"cuore": 8, "mano": 4})` gives `cuore` 8 parts of the sum of weights, and so on; the
-    ids follow the order of the dictionary, after the five special tokens, whose weight is 0.
+    `known({"cuore": 8, "mano": 4})` assigns `cuore` 8 parts of the sum of weights, and so on. Ids
+    follow the order of the dictionary, after the five special tokens, which have weight 0.
     """
 
     def make(weights: Mapping[str, float], **settings: Any) -> CheckpointPredictor:
@@ -168,7 +168,7 @@ def known() -> Callable[..., CheckpointPredictor]:
         with torch.no_grad():
             head.transform.LayerNorm.weight.zero_()
             head.transform.LayerNorm.bias.zero_()
-            # Weights must be finite; the probability of this is 0 all the same.
+            # Weights must be finite; the resulting probability is 0.
             head.bias.copy_(torch.tensor([0.0] * 5 + list(weights.values())).log().clamp(-1e4))
         return predictor(model, tokenizer, settings.pop("name", "known"), **settings)
 
@@ -189,7 +189,7 @@ def save(tmp_path: Path) -> Callable[[CheckpointPredictor], Path]:
 
 @pytest.fixture(scope="session")
 def sentences(data: Path) -> list[str]:
-    """Two hundred sentences of native clinical Italian."""
+    """Two hundred sentences of original clinical Italian."""
     from bmtools.text.segment import sentence_spans
 
     with (data / "it/corpus/native-clinical.jsonl").open(encoding="utf-8") as stream:
@@ -200,7 +200,7 @@ def sentences(data: Path) -> list[str]:
 
 @pytest.fixture(scope="session")
 def clinical(sentences: list[str]) -> CheckpointPredictor:
-    """A random BERT over a WordPiece vocabulary of those sentences."""
+    """A random BERT with a WordPiece vocabulary of these sentences."""
     tokenizer = train_tokenizer(sentences, VocabularyConfig(size=900, allow_fewer=True))
     with torch.random.fork_rng():
         torch.manual_seed(5)
@@ -209,7 +209,7 @@ def clinical(sentences: list[str]) -> CheckpointPredictor:
 
 @pytest.fixture(scope="session")
 def clinical_bytes(sentences: list[str]) -> CheckpointPredictor:
-    """A random RoBERTa over byte-level BPE of those sentences."""
+    """A random RoBERTa with a byte-level BPE vocabulary of these sentences."""
     tokenizer = byte_bpe(trimmed=True, texts=sentences, size=900)
     with torch.random.fork_rng():
         torch.manual_seed(6)

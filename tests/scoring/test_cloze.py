@@ -1,4 +1,4 @@
-"""Cloze items: the words that are masked, and the record around them."""
+"""Cloze items: the masked words, and the record around them."""
 
 # ruff: noqa: RUF001
 from __future__ import annotations
@@ -24,7 +24,7 @@ def listed(*terms: str) -> WordList:
 
 
 def marked(text: str, *mentions: str, **keys: Any) -> Record:
-    """A record whose entities are the first places of mentions; `KIND:mention` names a type."""
+    """A record with entities at the first positions of mentions; `KIND:mention` sets a type."""
     entities = []
     for mention in mentions:
         kind, _, words = mention.rpartition(":")
@@ -34,7 +34,7 @@ def marked(text: str, *mentions: str, **keys: Any) -> Record:
 
 
 def masked_words(record: Record, terms: WordList | None = None) -> list[str]:
-    """List the masked words, and check each record on the way."""
+    """List the masked words, and check each record."""
     found = list(make_clozes([record], terms))
     for number, one in enumerate(found, 1):
         check(one)
@@ -67,16 +67,16 @@ def plain(text: str) -> Record:
     ("perche\u0301 no", ["perch\u00e9"], ["perche\u0301"]),
     ("患者糖尿病", ["糖尿病"], ["糖尿病"]),
 ])
-def test_words_of_terms(text: str, terms: list[str], words: list[str]) -> None:
+def test_words_of_terms_are_masked(text: str, terms: list[str], words: list[str]) -> None:
     assert masked_words(plain(text), listed(*terms)) == words
 
 
-def test_words_of_entities() -> None:
+def test_words_of_entities_are_masked() -> None:
     record = marked("With severe (renal) failure.", "severe (renal) failure")
     assert masked_words(record) == ["severe", "renal", "failure"]
 
 
-def test_the_next_word_of_a_spelling_is_its_own() -> None:
+def test_words_are_found_at_their_own_position() -> None:
     """`in` is also inside `insulin`, which comes first."""
     found = list(make_clozes([marked("insulin in in-patients", "insulin in in-patients")], None))
     assert [one["text"] for one in found] == [
@@ -84,13 +84,13 @@ def test_the_next_word_of_a_spelling_is_its_own() -> None:
         "insulin in in-[MASK]"]
 
 
-def test_a_position_is_masked_once() -> None:
+def test_each_position_is_masked_once() -> None:
     record = marked("Acute renal failure.", "Acute renal failure", "S:renal", "T:failure")
     assert masked_words(record, listed("renal failure")) == ["Acute", "renal", "failure"]
     assert {one["type"] for one in make_clozes([record], listed("renal failure"))} == {"D"}
 
 
-def test_other_keys_stay() -> None:
+def test_other_keys_are_kept() -> None:
     record = marked("An ulcer.", "U:ulcer", lang="en", labels=["x"], meta={"start": 3},
                     spans=[], answers=[{"text": "An"}])
     (one,) = make_clozes([record], None)
@@ -99,7 +99,7 @@ def test_other_keys_stay() -> None:
                    "target": "ulcer", "type": "U"}
 
 
-def test_discontinuous_entities_are_passed_over_and_counted() -> None:
+def test_discontinuous_entities_are_skipped_and_counted() -> None:
     skipped: Counter[str] = Counter()
     record = Record(id="a", text="renal and liver failure", entities=[
         {"start": 0, "end": 23, "type": "D", "spans": [(0, 5), (16, 23)]},
@@ -120,8 +120,8 @@ def test_entities_outside_the_text_are_rejected() -> None:
     assert [error.content for error in errors] == [bad]
 
 
-def test_records_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Order stays, and few records are read ahead, whatever is held at once."""
+def test_records_are_streamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The order is kept, and few records are read in advance."""
     records = [Record(id=str(number), text="An ulcer." * (number % 3)) for number in range(20)]
     expected = list(make_clozes(records, listed("ulcer")))
     monkeypatch.setattr(cloze, "_RECORDS_AT_ONCE", 3)
@@ -138,8 +138,8 @@ def test_records_stream(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.data
-def test_terms_in_real_text_are_found_as_a_plain_search_finds_them(data: Path) -> None:
-    """A twin that looks at every stretch of letters and figures, one word at a time."""
+def test_terms_in_real_text_equal_a_simple_search(data: Path) -> None:
+    """The simple search looks at every run of letters and digits, one word at a time."""
     terms = ["insulina", "diabete", "dialisi", "TC", "addome", "ipertensione"]
     wanted = {term.casefold() for term in terms}
     source = data / "it" / "corpus" / "native-clinical.jsonl"

@@ -1,4 +1,4 @@
-"""Comparisons of models, held to the lines of each on the items that both count."""
+"""Comparisons of models, checked against each model's line on the items that both count."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Models = list[CheckpointPredictor]
 @pytest.fixture
 def models(known: Callable[..., CheckpointPredictor],
            unigram: CheckpointPredictor) -> Callable[[int], Models]:
-    """Draw two models of one vocabulary, one of another and one of another family."""
+    """Make two random models with one vocabulary, one with another and one of another family."""
     def drawn(seed: int) -> Models:
         rng = random.Random(seed)
         one, two = ({word: rng.randint(1, 50) for word in WORDS} for _ in range(2))
@@ -47,7 +47,7 @@ def texts(rng: random.Random, count: int = 14) -> list[Record]:
 
 
 def maskings(rng: random.Random, count: int = 14) -> list[Record]:
-    """Mask some words of some texts, so that a text has maskings that one model leaves out."""
+    """Mask some words of some texts; one model leaves out some maskings of a text."""
     found = []
     for record in texts(rng, count):
         words = record["text"].split()
@@ -59,7 +59,7 @@ def maskings(rng: random.Random, count: int = 14) -> list[Record]:
 
 
 class Pppl:
-    """What score-pppl does, in steps."""
+    """The steps of score-pppl."""
 
     draw = staticmethod(texts)
 
@@ -82,7 +82,7 @@ class Pppl:
 
 
 class Mrr(Pppl):
-    """What score-mrr does, in steps."""
+    """The steps of score-mrr."""
 
     draw = staticmethod(maskings)
 
@@ -111,8 +111,9 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @every_measure
 @pytest.mark.parametrize("seed", range(2))
-def test_a_comparison_is_the_difference_of_the_lines_on_the_items_that_both_count(
-        models: Callable[[int], Models], measure: Pppl, seed: int) -> None:
+def test_difference_equals_the_difference_of_lines_on_shared_items( models: Callable[[int],
+                                                                   Models], measure: Pppl,
+                                                                   seed: int) -> None:
     records, used = measure.draw(random.Random(seed)), models(seed)
     scores = measure.scores(records, used)
     totals = [measure.totals(model) for model in used]
@@ -133,8 +134,7 @@ def test_a_comparison_is_the_difference_of_the_lines_on_the_items_that_both_coun
 
 
 @every_measure
-def test_a_model_does_not_differ_from_itself(models: Callable[[int], Models],
-                                             measure: Pppl) -> None:
+def test_model_does_not_differ_from_itself(models: Callable[[int], Models], measure: Pppl) -> None:
     records = measure.draw(random.Random(7))
     for model in models(7):
         first, second, *compared = measure.lines(records, [model, model])
@@ -148,7 +148,7 @@ def test_a_model_does_not_differ_from_itself(models: Callable[[int], Models],
 
 @pytest.mark.parametrize("measure", [
     Pppl({}), Pppl({"like": "biobit"}), Mrr({"multi_token": "skip"})])
-def test_the_order_of_records_changes_nothing(models: Callable[[int], Models],
+def test_scores_do_not_depend_on_record_order(models: Callable[[int], Models],
                                               measure: Pppl) -> None:
     rng = random.Random(1)
     records, used = measure.draw(rng, 40), models(1)[:3]
@@ -162,7 +162,7 @@ def test_the_order_of_records_changes_nothing(models: Callable[[int], Models],
 
 
 def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two lines are the same, but for the last digit, which sums in another order move."""
+    """Return whether lines are equal except for the last digit, which depends on order."""
     return one.keys() == other.keys() and all(
         same(value, other[key]) if isinstance(value, dict)
         else value == pytest.approx(other[key], abs=2e-6) if isinstance(value, float | list)

@@ -1,4 +1,4 @@
-"""Measures of a space put together by hand, and lines of real models."""
+"""Measures of a space constructed by hand, and lines of real models."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def lines_of(models: list[Any], chosen: EmbeddingSpaceConfig,
 
 
 def made_up(apart: float, each: int = 4, words: int = 50) -> EmbeddingSpace:
-    """Two bands of words, each with occurrences around its own point."""
+    """Two bands of words whose occurrences surround a point."""
     rng = np.random.default_rng(0)
     bands = np.repeat([0, 1], words)
     centres = rng.normal(size=(2 * words, 12)) + apart * np.eye(12)[bands]
@@ -61,7 +61,7 @@ def made_up(apart: float, each: int = 4, words: int = 50) -> EmbeddingSpace:
     return EmbeddingSpace(sample, found, words_of)
 
 
-def test_planted_bands_are_apart_and_others_are_not() -> None:
+def test_only_planted_bands_are_separated() -> None:
     ones = np.ones((1, 100))
     mixed, apart = (WordStatistics.of(made_up(distance),
                                       settings(words_per_band=50, neighbours=5)).estimate(ones)
@@ -73,19 +73,19 @@ def test_planted_bands_are_apart_and_others_are_not() -> None:
     assert mixed["self_similarity"][0] > 0.95 > mixed["average_cosine"][0]
 
 
-def test_resamples_are_those_of_each_band() -> None:
+def test_words_are_resampled_within_bands() -> None:
     space, chosen = made_up(1.0), settings(words_per_band=50, resamples=4_000)
     word_statistics = WordStatistics.of(space, chosen)
     weights = bootstrap_weights(space.sample.bands, chosen)
     assert (weights[:, :50].sum(axis=1) == 50).all() and (weights.sum(axis=1) == 100).all()
     values = word_statistics.values["own_band_neighbours"]
-    # The spread of a mean of two means, each over as many independent draws as there are words.
+    # The spread of a mean of two means, each over a number of draws equal to the number of words.
     expected = np.sqrt(sum(values[part].var() / 50 for part in (slice(50), slice(50, 100)))) / 2
     spread = word_statistics.estimate(weights)["own_band_neighbours"].std()
     assert spread == pytest.approx(expected, rel=0.05)
 
 
-def test_a_line_for_each_model_with_the_change_from_the_first(wordpiece: Any,
+def test_each_model_has_a_line_with_the_change_from_the_first(wordpiece: Any,
                                                               modernbert: Any) -> None:
     first, same, other = lines_of([wordpiece, wordpiece, modernbert],
                                   settings(words_per_band=10), MORE)
@@ -106,7 +106,7 @@ def test_a_line_for_each_model_with_the_change_from_the_first(wordpiece: Any,
     assert "layers:last|bands:2|words_per_band:10" in first["signature"]
 
 
-def test_bands_are_measured_one_by_one(wordpiece: Any) -> None:
+def test_bands_are_measured_separately(wordpiece: Any) -> None:
     [line] = lines_of([wordpiece], settings())
     frequent, rare = line["bands"]
     assert (frequent["min_count"], frequent["max_count"]) == (8, 8)
@@ -118,8 +118,7 @@ def test_bands_are_measured_one_by_one(wordpiece: Any) -> None:
     assert line["chance_neighbours"] == 0.4
 
 
-def test_models_of_few_tokens_and_few_words_read_the_same_occurrences(wordpiece: Any,
-                                                                 known: Any) -> None:
+def test_all_models_read_the_same_occurrences(wordpiece: Any, known: Any) -> None:
     short = known({"cuore": 1, "sangue": 1, "asma": 1, "mellito": 1, "artrosi": 1}, tokens=3)
     texts = [f"{word} {word}" for word in [*FREQUENT, *RARE]]
     records = [Record(id=word, text=word) for word in texts]
@@ -148,7 +147,7 @@ def contexts_of(text: str, *words: str) -> list[WordContext]:
 
 
 def states_by_hand(model: Any, context: WordContext, layer: int) -> np.ndarray:
-    """Run one text through transformers and average the tokens that touch the word."""
+    """Run one text through transformers and average the tokens that overlap the word."""
     tokenizer = model.tokenizer
     encoding = tokenizer.backend_tokenizer.encode(context.text, add_special_tokens=False)
     ids = [tokenizer.cls_token_id, *encoding.ids, tokenizer.sep_token_id]
@@ -162,8 +161,8 @@ def states_by_hand(model: Any, context: WordContext, layer: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("layers", "layer"), [("0", 0), ("1", 1), ("2", 2), ("last", -1)])
-def test_vectors_are_means_of_transformers_own_states(any_model: Any, layers: str,
-                                                      layer: int) -> None:
+def test_vectors_equal_means_of_transformers_states(any_model: Any, layers: str,
+                                                    layer: int) -> None:
     contexts = [*contexts_of(TEXT, "cuore", "sangue", "arterie"),
                 *contexts_of("L'asma riduce il respiro.", "asma", "respiro")]
     [found] = vectors(contexts, any_model, layers=layers, batch_tokens=30)
@@ -172,7 +171,7 @@ def test_vectors_are_means_of_transformers_own_states(any_model: Any, layers: st
     np.testing.assert_allclose(found.vectors, expected, atol=1e-5)
 
 
-def test_all_layers_are_their_mean(wordpiece: Any) -> None:
+def test_all_averages_the_layers(wordpiece: Any) -> None:
     contexts = contexts_of(TEXT, "cuore", "sangue")
     [found] = vectors(contexts, wordpiece, layers="all")
     expected = np.mean([[states_by_hand(wordpiece, context, layer) for context in contexts]
@@ -180,7 +179,7 @@ def test_all_layers_are_their_mean(wordpiece: Any) -> None:
     np.testing.assert_allclose(found.vectors, expected, atol=1e-5)
 
 
-def test_contexts_shrink_for_all_until_all_fit(wordpiece: Any, modernbert: Any) -> None:
+def test_contexts_are_shortened_until_all_models_fit(wordpiece: Any, modernbert: Any) -> None:
     checkpoints = [wordpiece.checkpoint, modernbert.checkpoint]
     position = LONG.index("cuore", 200)
     contexts = [WordContext(0, LONG, position, position + 5), *contexts_of(TEXT, "sangue")]
@@ -194,7 +193,7 @@ def test_contexts_shrink_for_all_until_all_fit(wordpiece: Any, modernbert: Any) 
         == [[0, 1], [0, 1]]
 
 
-def test_a_layer_that_is_not_there(wordpiece: Any, tmp_path: Path) -> None:
+def test_missing_layer_is_an_error(wordpiece: Any, tmp_path: Path) -> None:
     path = tmp_path / "model"
     save_checkpoint(path, wordpiece.checkpoint.model, wordpiece.tokenizer,
                     Manifest("test", {}, wordpiece.vocabulary))

@@ -1,4 +1,4 @@
-"""Windows of records: their order, their bounds, refused records."""
+"""Windows of records: their order, bounds and rejected records."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(pending: Iterator[Record], reject: Reject) -> Iterator[str]:
     return score_in_windows(pending, PREDICTORS, prepare, score, reject)
 
 
-def test_scores_come_in_order_and_refused_records_before_those_of_their_window() -> None:
+def test_scores_are_in_order_after_the_rejected_records_of_their_window() -> None:
     events: list[str] = []
     for found in run(records(600), lambda error: events.append(error.place)):
         events.append(found)

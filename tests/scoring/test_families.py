@@ -1,4 +1,4 @@
-"""Families of models: all of them scored as transformers' own forward pass scores them."""
+"""Families of models, scored like the forward pass of transformers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SCORED = [("distilbert", {}), ("albert", {}), ("electra", {}), ("deberta", {}),
 
 
 def tiny(family: str, vocabulary: int, **changes: Any) -> Any:
-    """Draw a model of two layers of 32."""
+    """Make a random model with two layers of width 32."""
     settings = {"vocab_size": vocabulary, "hidden_size": 32, "num_hidden_layers": 2,
                 "num_attention_heads": 2, "intermediate_size": 48, "max_position_embeddings": 40,
                 "pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3, "initializer_range": 0.3}
@@ -69,7 +69,7 @@ def saved(tmp_path: Path, tokenizer: Any) -> Callable[..., Path]:
 
 @torch.inference_mode()
 @pytest.mark.parametrize("family", sorted(MASKED_LM_FAMILIES))
-def test_encoder_and_head_of_every_family_equal_the_whole_model(family: str) -> None:
+def test_encoder_and_head_equal_the_complete_model(family: str) -> None:
     model = tiny(family, 60)
     ids = torch.randint(5, 60, (2, max_tokens(model)))
     whole = model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
@@ -79,7 +79,7 @@ def test_encoder_and_head_of_every_family_equal_the_whole_model(family: str) -> 
 
 
 def brute_force(directory: Path, tokenizer: Any) -> float:
-    """Mask one token at a time in transformers' own model, and average the losses."""
+    """Mask one token at a time in transformers' model, and average the losses."""
     model = AutoModelForMaskedLM.from_pretrained(directory).eval()
     losses = []
     for text in TEXTS:
@@ -94,8 +94,7 @@ def brute_force(directory: Path, tokenizer: Any) -> float:
 
 
 @pytest.mark.parametrize(("family", "changes"), SCORED)
-def test_gradients_of_heads_equal_those_of_the_whole_model(
-        family: str, changes: dict[str, Any]) -> None:
+def test_gradients_of_heads_equal_the_complete_model( family: str, changes: dict[str, Any]) -> None:
     model = tiny(family, 60, **changes)
     ids = torch.randint(5, 60, (2, 20), generator=torch.Generator().manual_seed(0))
     masked = torch.arange(40).view(2, 20) % 3 == 1
@@ -104,7 +103,7 @@ def test_gradients_of_heads_equal_those_of_the_whole_model(
     expected = {name: weight.grad.clone() for name, weight in model.named_parameters()
                 if weight.grad is not None}
     model.zero_grad()
-    # Few at a time, so that gradients of the head add up over chunks.
+    # Chunks are small, so that gradients of the head are summed over several chunks.
     loss, _ = mlm_loss(model, encode(model, ids, mask.bool())[masked], ids[masked], chunk_size=3)
     (loss / masked.sum()).backward()
     found = {name: weight.grad for name, weight in model.named_parameters()
@@ -130,8 +129,8 @@ def test_families_are_scored_by_all_measures(
     assert math.isfinite(line["average_cosine"])
 
 
-def test_a_head_of_deberta_is_found_by_its_weights(saved: Callable[..., Path],
-                                                   tokenizer: Any) -> None:
+def test_debertas_head_is_identified_by_its_weights(saved: Callable[..., Path],
+                                                    tokenizer: Any) -> None:
     directory = saved("deberta-v2", **RELATIVE)
     path = directory / "config.json"
     config = json.loads(path.read_text())

@@ -1,4 +1,4 @@
-"""Perplexity under masking, held to transformers' own loss, to known models and to twins."""
+"""Perplexity under masking, compared with transformers' loss, known models and simple versions."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def texts_of(*texts: str) -> list[Record]:
 
 
 def drawn_texts(count: int, words: int, seed: int = 0) -> list[Record]:
-    """Texts of the known model's words."""
+    """Return random texts of the known model's words."""
     rng = np.random.default_rng(seed)
     vocabulary = ["il", "cuore", "batte", "cuoreno", "batteno", "."]
     return texts_of(*(" ".join(rng.choice(vocabulary, words)) for _ in range(count)))
 
 
-def test_a_table_worked_by_hand(known: Callable[..., CheckpointPredictor]) -> None:
+def test_scores_equal_a_hand_computed_table(known: Callable[..., CheckpointPredictor]) -> None:
     # Weights add up to 16: p(il) = 1/2, p(cuore) = 1/4, p(batte) = 1/8, p(##no) = p(.) = 1/16.
     [line] = scored(texts_of("il cuore batte", "il", "cuoreno ."), [known(WEIGHTS)],
                     settings(mask_rate="1", corruption="100/0/0", repeats=2))
@@ -70,8 +70,8 @@ def test_a_table_worked_by_hand(known: Callable[..., CheckpointPredictor]) -> No
 
 
 @pytest.mark.parametrize("corruption", ["80/10/10", "40/40/20", "100/0/0"])
-def test_equals_the_loss_of_transformers(any_model: CheckpointPredictor, records: list[Record],
-                                         corruption: str) -> None:
+def test_loss_equals_transformers(any_model: CheckpointPredictor, records: list[Record],
+                                  corruption: str) -> None:
     config = settings(masking="tokens,words,spans", mask_rate="0.3,0.5", corruption=corruption,
                    repeats=2, max_length=16)
     lines = scored(records, [any_model], config, seed=7)
@@ -84,7 +84,7 @@ def test_equals_the_loss_of_transformers(any_model: CheckpointPredictor, records
 def loss_of_transformers(model: CheckpointPredictor, records: list[Record],
                          config: MaskedLmLossConfig, combination: Combination,
                          seed: int) -> tuple[float, int]:
-    """Add up the losses of the whole model, one sequence after the other."""
+    """Add up the losses of the complete model, one sequence after the other."""
     tokenizer = model.tokenizer
     masker = SequenceMasker(tokenizer, config, seed=seed)
     sequences = sequences_of(masker, records)
@@ -101,7 +101,7 @@ def loss_of_transformers(model: CheckpointPredictor, records: list[Record],
     return nats, counts
 
 
-def test_words_are_masked_whole(any_model: CheckpointPredictor) -> None:
+def test_words_are_masked_completely(any_model: CheckpointPredictor) -> None:
     records = texts_of("Neurotrasmettitori serotoninergici riducono l'ipercolesterolemia.",
                        "La broncopneumopatia, cronica e ostruttiva, sonnecchia nell'addome.")
     unknown = any_model.tokenizer.unk_token_id
@@ -120,7 +120,7 @@ def test_words_are_masked_whole(any_model: CheckpointPredictor) -> None:
             for word in re.finditer(r"\w+|[^\w\s]", record["text"]):
                 own = [position for position, (_, end) in enumerate(found.offsets)
                        if word.start() < end <= word.end()]
-                # An unknown token is never masked, and ends its word.
+                # An unknown token is never masked and ends its word.
                 if own and unknown not in [found.ids[position] for position in own]:
                     assert len({masked[position] for position in own}) == 1
                     pieces += len(own) > 1 and masked[own[0]]
@@ -128,7 +128,7 @@ def test_words_are_masked_whole(any_model: CheckpointPredictor) -> None:
 
 
 @pytest.mark.parametrize(("longest", "seed"), [(6, 0), (14, 1), (30, 2), (126, 3), (40, 4)])
-def test_texts_are_cut_as_pretraining_cuts_them(longest: int, seed: int) -> None:
+def test_texts_are_cut_as_in_pretraining(longest: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     lengths = rng.integers(1, 5 * longest, 50)
     starts = rng.random(lengths.sum()) < 0.3
@@ -136,7 +136,7 @@ def test_texts_are_cut_as_pretraining_cuts_them(longest: int, seed: int) -> None
     starts[firsts] = True
 
     class OneCorpus:
-        """Looks for word starts one position after the other."""
+        """Search for word starts one position after the other."""
 
         def at_or_before(self, documents: np.ndarray, offsets: np.ndarray,
                          slack: int) -> np.ndarray:
@@ -157,16 +157,17 @@ def test_texts_are_cut_as_pretraining_cuts_them(longest: int, seed: int) -> None
 
 
 @pytest.mark.parametrize("passes", [{"batch_tokens": 40}, {"workers": 3}, {"batch_tokens": 1}])
-def test_batches_and_workers_change_nothing(wordpiece: CheckpointPredictor, records: list[Record],
-                                            passes: dict[str, int]) -> None:
+def test_scores_do_not_depend_on_batches_and_workers(wordpiece: CheckpointPredictor,
+                                                     records: list[Record], passes: dict[str,
+                                                     int]) -> None:
     config = settings(masking="tokens,words", mask_rate="0.2,0.4", max_length=12)
     alone, other = (CheckpointPredictor(wordpiece.checkpoint, InferenceConfig(**chosen))
                     for chosen in ({"workers": 1}, passes))
     close(scored(records, [other], config), scored(records, [alone], config))
 
 
-def test_bf16_is_measured_and_its_logits_are_not_rounded(wordpiece: CheckpointPredictor,
-                                                         records: list[Record]) -> None:
+def test_bf16_error_is_measured_and_logits_are_not_rounded(wordpiece: CheckpointPredictor,
+                                                           records: list[Record]) -> None:
     half = CheckpointPredictor(wordpiece.checkpoint, InferenceConfig(precision="bf16"))
     seen = []
     hook = half.checkpoint.model.cls.predictions.decoder.register_forward_hook(
@@ -177,8 +178,9 @@ def test_bf16_is_measured_and_its_logits_are_not_rounded(wordpiece: CheckpointPr
     assert 0 < line["difference_to_float32"]["max"] < 0.5
 
 
-def test_order_and_windows_change_nothing(wordpiece: CheckpointPredictor, records: list[Record],
-                                          monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_do_not_depend_on_order_and_windows(wordpiece: CheckpointPredictor,
+                                                   records: list[Record],
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
     config = settings(masking="tokens,words", mask_rate="0.4", max_length=12)
     expected = scored(records, [wordpiece], config, by=["id"])
     module = sys.modules[MaskedLmEvaluation.__module__]
@@ -197,7 +199,7 @@ def close(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
 
 
 def flat(line: Any, path: str = "") -> dict[str, Any]:
-    """Give the values of nested lines by their paths."""
+    """Return the values of nested lines by their paths."""
     items = line.items() if isinstance(line, dict) else enumerate(line)
     found: dict[str, Any] = {}
     for name, value in items:
@@ -206,8 +208,8 @@ def flat(line: Any, path: str = "") -> dict[str, Any]:
     return found
 
 
-def test_masks_depend_on_text_seed_and_draw_alone(wordpiece: CheckpointPredictor,
-                                                            records: list[Record]) -> None:
+def test_masks_depend_only_on_text_seed_and_draw(wordpiece: CheckpointPredictor,
+                                                 records: list[Record]) -> None:
     config, combination = settings(max_length=60), Combination("words", 0.3, "80/10/10")
 
     def labels(own: list[Record], seed: int = 0, draw: int = 0) -> list[list[int]]:
@@ -222,8 +224,8 @@ def test_masks_depend_on_text_seed_and_draw_alone(wordpiece: CheckpointPredictor
     assert together != labels(records, seed=1) != labels(records, draw=1) != together
 
 
-def test_corruption_masks_the_same_and_a_higher_rate_more(wordpiece: CheckpointPredictor,
-                                                          records: list[Record]) -> None:
+def test_corruption_keeps_the_masks_and_higher_rates_extend_them(wordpiece: CheckpointPredictor,
+                                                                 records: list[Record]) -> None:
     masker = SequenceMasker(wordpiece.tokenizer, settings(masking="tokens", max_length=60))
     sequences = sequences_of(masker, records)
 
@@ -236,8 +238,8 @@ def test_corruption_masks_the_same_and_a_higher_rate_more(wordpiece: CheckpointP
     assert masked(0.4, "80/10/10")[low].mean() > 0.9
 
 
-def test_models_of_one_vocabulary_meet_the_same_masks(
-        known: Callable[..., CheckpointPredictor]) -> None:
+def test_models_with_one_vocabulary_get_the_same_masks( known: Callable[...,
+                                                       CheckpointPredictor]) -> None:
     model, twin, other = known(WEIGHTS), known(WEIGHTS, name="twin"), known({"il": 1, "cuore": 1})
     first, second, third = scored(drawn_texts(4, 20), [model, twin, other], settings())
     assert [one.pop("model") for one in (first, second, third)] == ["known", "twin", "known"]
@@ -246,8 +248,8 @@ def test_models_of_one_vocabulary_meet_the_same_masks(
     assert third["tokens"] < first["tokens"]  # unknown tokens are not masked
 
 
-def test_a_text_unknown_to_one_vocabulary_is_kept_from_all(
-        known: Callable[..., CheckpointPredictor]) -> None:
+def test_text_unknown_to_one_vocabulary_is_not_scored( known: Callable[...,
+                                                      CheckpointPredictor]) -> None:
     models = [known(WEIGHTS), known({"rene": 1})]
     texts = [Record(id="a", text="il cuore", place="t.jsonl:1"),
              Record(id="b", text="il rene", place="t.jsonl:2")]
@@ -260,8 +262,8 @@ def test_a_text_unknown_to_one_vocabulary_is_kept_from_all(
         list(MaskedLmEvaluation(models, settings()).run(texts))
 
 
-def test_the_interval_is_over_documents(known: Callable[..., CheckpointPredictor]) -> None:
-    """Copies of sentences in one document say no more than one; in others they do."""
+def test_interval_is_over_documents(known: Callable[..., CheckpointPredictor]) -> None:
+    """Copies of sentences narrow the interval only if they are in other documents."""
     config = settings(mask_rate="1", corruption="100/0/0")
     texts = texts_of(*["il", "cuore", ".", "il", "batte"] * 2)
     copies = [record.replace(id=f"D{number}-s{copy}") for copy in range(4)
@@ -273,8 +275,8 @@ def test_the_interval_is_over_documents(known: Callable[..., CheckpointPredictor
     assert widths[1] > widths[0]**0.7  # twice as narrow over records: a power of 0.5
 
 
-def test_models_of_one_vocabulary_are_compared(
-        known: Callable[..., CheckpointPredictor], save: Callable[..., Path]) -> None:
+def test_models_with_one_vocabulary_are_compared( known: Callable[..., CheckpointPredictor],
+                                                 save: Callable[..., Path]) -> None:
     models = [save(known(weights, name=name)) for name, weights in (
         ("one", WEIGHTS), ("two", dict.fromkeys(WEIGHTS, 1)), ("other", {"il": 1, "cuore": 1}))]
     records = [{"id": f"D{number % 12}-s{number}", "text": text}
@@ -291,7 +293,7 @@ def test_models_of_one_vocabulary_are_compared(
     assert (line["unit"], line["units"], "interval" in line) == ("text", 3, False)
 
 
-def test_the_interval_is_over_texts(known: Callable[..., CheckpointPredictor]) -> None:
+def test_interval_is_over_texts(known: Callable[..., CheckpointPredictor]) -> None:
     config = settings(mask_rate="1", corruption="100/0/0")
     [even] = scored(texts_of(*["il", "il il", "il"] * 4), [known(WEIGHTS)], config)
     assert even["interval"] == [even["perplexity"]] * 2
@@ -320,6 +322,6 @@ def test_the_interval_is_over_texts(known: Callable[..., CheckpointPredictor]) -
     ({"repeats": 0}, "repeats: found 0, expected 1 or more"),
     ({"max_length": 7}, "max_length: found 7, expected 8 or more"),
 ])
-def test_wrong_settings_are_refused(given: dict[str, Any], message: str) -> None:
+def test_wrong_settings_are_errors(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message.replace(".", r"\.")):
         MaskedLmLossConfig(**given)

@@ -1,4 +1,4 @@
-"""Mean reciprocal rank, held to a table worked by hand and to the published set."""
+"""Mean reciprocal rank, compared with a hand-computed table and the published set."""
 
 from __future__ import annotations
 
@@ -48,28 +48,29 @@ def totals(records: Sequence[Record], model: Any, **settings: Any) -> dict[str, 
 
 @pytest.mark.parametrize(("target", "settings", "rank", "reciprocal"), [
     ("cuore", {}, 1, 1),
-    ("rene", {}, 4, 1 / 4),           # pieces of words are proposals too
+    ("rene", {}, 4, 1 / 4),           # pieces of words are also proposals
     ("rene", {"top_k": 3}, 4, 0),
     ("Cuore", {}, 5, 1 / 5),
-    ("mano", {}, 6, 0),               # below the first five
+    ("mano", {}, 6, 0),               # not among the first five
     ("mano", {"top_k": 6}, 6, 1 / 6),
     ("Cuore", {"ignore_case": True}, 1, 1),
-    ("CUORE", {"ignore_case": True}, 1, 1),   # no token itself, but a token but for case
+    ("CUORE", {"ignore_case": True}, 1, 1),   # a token only if case is ignored
     ("CUORE", {}, None, 0),
     (" rene ", {}, 4, 1 / 4),
     ("milza", {}, None, 0),           # unknown
     ("60%", {}, None, 0),             # two tokens
 ])
-def test_a_table_worked_by_hand(
-        known: Callable[..., CheckpointPredictor], target: str, settings: dict[str, Any],
-        rank: int | None, reciprocal: float) -> None:
+def test_scores_equal_a_hand_computed_table( known: Callable[..., CheckpointPredictor],
+                                            target: str, settings: dict[str, Any],
+                                            rank: int | None, reciprocal: float) -> None:
     [one] = scores([masked(target)], known(WEIGHTS), **settings)
     assert (one.rank, one.reciprocal_rank) == (rank, pytest.approx(reciprocal))
     assert words(one) == ["cuore", "il", "##re", "rene", "Cuore", "mano"][
         :settings.get("top_k", 5)]
 
 
-def test_the_mean_by_domain_and_what_was_counted(known: Callable[..., CheckpointPredictor]) -> None:
+def test_means_by_domain_and_counts_equal_a_hand_computed_example(known: Callable[...,
+                                                                  CheckpointPredictor]) -> None:
     model = known(WEIGHTS)
     records = [masked("cuore", domain="Cardiologia"), masked("60%", domain="Cardiologia"),
                masked("rene", domain="Nefrologia"), masked("milza", "vede [MASK] ."),
@@ -77,7 +78,7 @@ def test_the_mean_by_domain_and_what_was_counted(known: Callable[..., Checkpoint
     line = totals(records, model)
     assert line["mrr"] == pytest.approx((1 + 0 + 1 / 4 + 0 + 0) / 5)
     assert (line["hits_at_1"], line["hits_at_5"], line["hits_at_10"]) == (0.2, 0.4, 0.6)
-    # Of five words two have no rank: the third of 1, 4 and 6 is in the middle.
+    # Two of five words have no rank. The others have ranks 1, 4 and 6, so the median is 6.
     assert (line["median_rank"], line["mean_rank"], line["ranked"]) == (6, None, 3)
     one = line["by"]["domain"]["Ortopedia"]
     assert (one["median_rank"], one["mean_rank"], one["ranked"]) == (6, 6, 1)
@@ -100,7 +101,7 @@ def test_the_mean_by_domain_and_what_was_counted(known: Callable[..., Checkpoint
     assert "match:caseless" in skipping["signature"]
 
 
-def test_ranks_and_best_tokens_equal_a_sort() -> None:
+def test_ranks_and_best_tokens_equal_sorting() -> None:
     rng = torch.Generator().manual_seed(5)
     logits = torch.randint(0, 6, (40, 50), generator=rng).float()
     order = [sorted(range(50), key=lambda token, row=row: (-row[token], token))
@@ -123,7 +124,7 @@ def test_ranks_and_best_tokens_equal_a_sort() -> None:
 ])
 def test_single_tokens_are_found_in_every_family(
         any_model: CheckpointPredictor, text: str, target: str) -> None:
-    """The input has one mask where the word was, and the rest is as it was."""
+    """The input has one mask in place of the word; other tokens are unchanged."""
     tokenizer = any_model.tokenizer
     whole = tokenizer(text.replace(MASK, target))["input_ids"]
     [one] = scores([masked(target, text)], any_model)
@@ -141,7 +142,7 @@ def test_single_tokens_are_found_in_every_family(
         assert one.rank is None
 
 
-def test_ranks_equal_the_whole_model(any_model: CheckpointPredictor) -> None:
+def test_ranks_equal_the_complete_model(any_model: CheckpointPredictor) -> None:
     tokenizer, model = any_model.tokenizer, any_model.checkpoint.model
     records = [masked("malattia", "La [MASK] di Parkinson riduce la dopamina nel cervello."),
                masked("riduce", "Un farmaco [MASK] la pressione."), masked("cuore", "Il [MASK].")]
@@ -158,20 +159,20 @@ def test_ranks_equal_the_whole_model(any_model: CheckpointPredictor) -> None:
         assert len(one.proposals) == 5
 
 
-def test_words_in_pieces_are_missed_skipped_or_judged_by_their_first(
-        known: Callable[..., CheckpointPredictor]) -> None:
+def test_words_with_several_tokens_follow_the_policy( known: Callable[...,
+                                                     CheckpointPredictor]) -> None:
     model = known(WEIGHTS)
     record = masked("cuorere")  # cuore ##re
     [missed], [first] = scores([record], model), scores([record], model, multi_token="first")
     assert (missed.rank, missed.reciprocal_rank, missed.probability) == (None, 0, 0)
     assert (first.rank, first.probability) == (1, pytest.approx(60 / 219))
     [joint] = scores([record], model, multi_token="joint")
-    # Whatever comes before: 60/219 and then 40/219. Ahead are il and cuore followed by either.
+    # In any context the probability is 60/219, then 40/219. Ahead: il and cuore, then either.
     assert joint.probability == pytest.approx(60 / 219 * 40 / 219)
     pairs = sorted(((one * other, -WORDS.index(a), -WORDS.index(b)) for a, one in WEIGHTS.items()
                     for b, other in WEIGHTS.items()), reverse=True)
     assert joint.rank == 1 + pairs.index((2400, -WORDS.index("cuore"), -WORDS.index("##re")))
-    # A token larger than the word has no first piece.
+    # A word inside a larger token has no first token.
     [larger] = scores([masked("re", "il cuo[MASK] .")], model, multi_token="first")
     assert larger.rank is None
     for policy, mrr in (("miss", 0.5), ("first", 1), ("joint", 0.5 + joint.reciprocal_rank / 2),
@@ -183,8 +184,9 @@ def test_words_in_pieces_are_missed_skipped_or_judged_by_their_first(
     assert "|beam:20|" in totals([record], model, multi_token="joint")["signature"]
 
 
-def test_like_biobit_is_the_published_evaluation(known: Callable[..., CheckpointPredictor]) -> None:
-    """Proposals of transformers' own pipeline, compared as Buonocore et al. do."""
+def test_like_biobit_equals_the_published_evaluation(known: Callable[...,
+                                                     CheckpointPredictor]) -> None:
+    """Proposals from transformers' pipeline, compared by the rules of Buonocore et al."""
     model = known({"il": 50, "cuore": 60, "Cuore": 45, "##re": 40, "60": 30, "mano": 10,
                    ".": 1, "%": 1})
     maskings = [masked(target) for target in ("cuore", "CUORE", "il", "60%", "mano", "cuorere")]
@@ -197,7 +199,7 @@ def test_like_biobit_is_the_published_evaluation(known: Callable[..., Checkpoint
             if proposal["token_str"].lower() == bare.lower():
                 reciprocal_rank = round(1 / position, 2)
         expected.append(reciprocal_rank)
-    # `cuore` is proposed first and, as `Cuore`, third; the later one counts there.
+    # `cuore` is proposed first, and third as `Cuore`; the later one counts there.
     assert expected == [0.33, 0.33, 0.5, 0.2, 0, 0]
     found = scores(maskings, model, like="biobit")
     assert [one.reciprocal_rank for one in found] == expected
@@ -206,8 +208,8 @@ def test_like_biobit_is_the_published_evaluation(known: Callable[..., Checkpoint
     assert "|match:caseless|like:biobit|punctuation:dropped|" in line["signature"]
 
 
-def test_like_biobit_finds_words_of_sentencepiece(unigram: CheckpointPredictor) -> None:
-    """`▁cuore` in the vocabulary is the word `cuore`."""
+def test_like_biobit_finds_sentencepiece_words(unigram: CheckpointPredictor) -> None:
+    """`▁cuore` in the vocabulary represents the word `cuore`."""
     token, number = max((token, number) for token, number in unigram.tokenizer.get_vocab().items()
                         if token[0] == "▁" and token[1:].isalpha())
     bias = unigram.checkpoint.model.lm_head.bias
@@ -219,8 +221,8 @@ def test_like_biobit_finds_words_of_sentencepiece(unigram: CheckpointPredictor) 
     assert words(found)[0] == f" {token[1:]}"
 
 
-def test_intervals_are_drawn_over_documents(known: Callable[..., CheckpointPredictor]) -> None:
-    """Maskings of sentences of one document are one unit, with or without its name."""
+def test_intervals_are_over_documents(known: Callable[..., CheckpointPredictor]) -> None:
+    """Maskings from sentences of one document are one unit, with or without its name."""
     model = known(WEIGHTS)
     rows = [(masked(word, f"{'il ' * number}[MASK] ."), number % 12) for number, word in
             enumerate(["cuore", "mano", "rene"] * 20, 1)]
@@ -233,8 +235,8 @@ def test_intervals_are_drawn_over_documents(known: Callable[..., CheckpointPredi
     assert lines[0]["mrr"] == lines[1]["mrr"] and lines[0]["data"] == lines[1]["data"]
 
 
-def test_intervals_are_drawn_over_sentences(known: Callable[..., CheckpointPredictor]) -> None:
-    """Sixty maskings of twelve sentences vary as twelve do."""
+def test_intervals_are_over_sentences(known: Callable[..., CheckpointPredictor]) -> None:
+    """Sixty maskings of twelve sentences vary like twelve maskings."""
     model = known(WEIGHTS)
     found = [masked(word, f"{'il ' * number}[MASK] .") for number, word in
              enumerate(["cuore", "mano"] * 6, 1)]
@@ -273,17 +275,17 @@ def test_models_are_compared_by_masking(known: Callable[..., CheckpointPredictor
                                           "64, including special tokens; split it into "
                                           "sentences first (bmtools import jsonl --sentences)"),
 ])
-def test_bad_records_are_named(
-        known: Callable[..., CheckpointPredictor], record: Record, message: str) -> None:
+def test_bad_records_are_errors_with_their_position( known: Callable[..., CheckpointPredictor],
+                                                    record: Record, message: str) -> None:
     refused: list[RecordError] = []
     assert not list(score_masked_words([record], [known(WEIGHTS)], MrrConfig(), refused.append))
     assert [str(error) for error in refused] == [message]
 
 
 @pytest.mark.data
-def test_the_published_set_is_counted_whole(
-        known: Callable[..., CheckpointPredictor], data: Path) -> None:
-    """897 maskings over 54 sentences (Buonocore et al. 2023), in the 22 areas of the file."""
+def test_published_set_is_counted_completely( known: Callable[..., CheckpointPredictor],
+                                             data: Path) -> None:
+    """897 maskings in 54 sentences (Buonocore et al. 2023), in the file's 22 areas."""
     from bmtools.corpus.formats.sets.curated import curated_records
 
     path = data / "it/mrr/mlm_data.json"

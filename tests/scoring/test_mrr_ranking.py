@@ -1,4 +1,4 @@
-"""Words of several tokens, against an exhaustive search; masks of long texts, in windows."""
+"""Words with several tokens, compared with an exhaustive search; masks of long texts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def score(model: Any, text: str, target: str, **settings: Any) -> MaskScore:
 
 def exhaustive(model: CheckpointPredictor, text: str,
                target: str) -> list[tuple[float, tuple[int, int]]]:
-    """Log probability of every pair of tokens behind two masks, best first."""
+    """Log probabilities of all pairs of tokens at two masks, best first."""
     tokenizer, network = model.tokenizer, model.checkpoint.model
     ids = tokenizer(text.replace(MASK, target), return_tensors="pt")["input_ids"]
     pieces = tokenizer(target, add_special_tokens=False)["input_ids"]
@@ -43,15 +43,14 @@ def exhaustive(model: CheckpointPredictor, text: str,
 
 
 def word_of_two(model: CheckpointPredictor) -> str:
-    """A word that the vocabulary has in two pieces."""
+    """A word that has two tokens in the vocabulary."""
     for word in ("malattia", "paziente", "cervello", "pressione", "dopamina", "cronica", "sonno"):
         if len(model.tokenizer(word, add_special_tokens=False)["input_ids"]) == 2:
             return word
     raise AssertionError("no word of two tokens")
 
 
-def test_a_beam_as_wide_as_the_vocabulary_finds_what_an_exhaustive_search_finds(
-        wordpiece: CheckpointPredictor) -> None:
+def test_widest_beam_equals_an_exhaustive_search( wordpiece: CheckpointPredictor) -> None:
     word = word_of_two(wordpiece)
     text = f"Il {MASK} riduce la nausea."
     everything = exhaustive(wordpiece, text, word)
@@ -68,7 +67,7 @@ def test_a_beam_as_wide_as_the_vocabulary_finds_what_an_exhaustive_search_finds(
         [math.exp(value) for value, _ in everything[:5]], rel=1e-4)
 
 
-def test_a_word_beyond_the_beam_has_no_rank(wordpiece: CheckpointPredictor) -> None:
+def test_word_outside_the_beam_has_no_rank(wordpiece: CheckpointPredictor) -> None:
     word = word_of_two(wordpiece)
     text = f"Il {MASK} riduce la nausea."
     rank = score(wordpiece, text, word, top_k=20_000).rank
@@ -82,8 +81,9 @@ def test_a_word_beyond_the_beam_has_no_rank(wordpiece: CheckpointPredictor) -> N
 SENTENCE = "La malattia di Parkinson riduce la dopamina nel cervello e il cuore batte. "
 
 
-def test_a_long_text_is_refused_once_and_as_it_was(
-        wordpiece: CheckpointPredictor, save: Callable[[Any], Any], tmp_path: Any) -> None:
+def test_long_text_is_rejected_once_and_unchanged( wordpiece: CheckpointPredictor,
+                                                  save: Callable[[Any], Any],
+                                                  tmp_path: Any) -> None:
     (tmp_path / "terms.txt").write_text("cuore\ndopamina\n")
     long = {"id": "long", "text": SENTENCE * 100, "meta": {"year": 2026}}
     short = {"id": "short", "text": SENTENCE}

@@ -1,4 +1,4 @@
-"""Target words: one spelling or another, the same tokens."""
+"""Target words: different spellings with the same tokens."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def learn(texts: list[str], family: str) -> Any:
 
 @pytest.fixture(scope="module", params=FAMILIES)
 def family(request: pytest.FixtureRequest) -> Any:
-    """A tokenizer whose words are whole."""
+    """A tokenizer whose vocabulary contains complete words."""
     tokenizer = learn(TEXTS * 20, request.param)
     if request.param.startswith("Unigram"):  # too little text to learn words from
         words = {f"▁{word}" for text in TEXTS for word in re.findall(r"\w+", text)}
@@ -46,7 +46,7 @@ def family(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.mark.parametrize("published", [False, True], ids=["exact", "as published"])
-def test_spellings_that_look_alike_are_one_target(family: Any, published: bool) -> None:
+def test_equal_looking_spellings_are_one_target(family: Any, published: bool) -> None:
     lookup = TargetLookup(family, ignore_case=False, published=published)
     for text, target in (("La [MASK] è lontana.", "città"), ("Il [MASK] è caldo.", "caffè"),
                          ("Il caffè è caldo, [MASK] è buono.", "perché")):
@@ -61,7 +61,8 @@ def test_spellings_that_look_alike_are_one_target(family: Any, published: bool) 
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", FAMILIES)
-def test_the_published_set_has_as_many_single_tokens_decomposed(data: Path, name: str) -> None:
+def test_decomposed_spelling_keeps_the_single_tokens_of_the_published_set(data: Path,
+                                                                          name: str) -> None:
     from bmtools.corpus.formats.sets.curated import curated_records
 
     records = list(curated_records([str(data / "it/mrr/mlm_data.json")]))

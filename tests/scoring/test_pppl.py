@@ -1,4 +1,4 @@
-"""Pseudo-perplexity, held to a table worked by hand, a brute-force twin and minicons."""
+"""Pseudo-perplexity, compared with a hand-computed table, brute force and minicons."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def texts_of(*texts: str) -> list[Record]:
     return [Record(id=str(number), text=text) for number, text in enumerate(texts)]
 
 
-def test_a_table_worked_by_hand(known: Callable[..., CheckpointPredictor]) -> None:
+def test_scores_equal_a_hand_computed_table(known: Callable[..., CheckpointPredictor]) -> None:
     # Weights add up to 16: p(il) = 1/2, p(cuore) = 1/4, p(batte) = 1/8, p([UNK]) = 0.
     model = known({"il": 8, "cuore": 4, "batte": 2, "##no": 1, ".": 1})
     line = totals(texts_of("il cuore batte", "il", "cuoreno ."), model)
@@ -65,7 +65,7 @@ def test_a_table_worked_by_hand(known: Callable[..., CheckpointPredictor]) -> No
 
 
 def knows_little(known: Callable[..., CheckpointPredictor]) -> CheckpointPredictor:
-    """A model of a vocabulary of full stops: p([UNK]) = p(.) = 1/2."""
+    """A model whose vocabulary contains only a full stop: p([UNK]) = p(.) = 1/2."""
     model = known({".": 1}, name="full stops")
     with torch.no_grad():
         bias = model.checkpoint.model.cls.predictions.bias
@@ -74,9 +74,9 @@ def knows_little(known: Callable[..., CheckpointPredictor]) -> CheckpointPredict
 
 
 @pytest.mark.parametrize(("word", "size"), [("caffè", 6), ("😀", 4)])
-def test_unknown_tokens_are_charged_for_their_characters(
-        word: str, size: int, known: Callable[..., CheckpointPredictor]) -> None:
-    """Bits of the three tokens, and 8 for each byte of the unknown ones and for their ends."""
+def test_characters_of_unknown_tokens_cost_bits( word: str, size: int, known: Callable[...,
+                                                CheckpointPredictor]) -> None:
+    """Bits are for three tokens, plus 8 for each byte and each end of unknown tokens."""
     text = f"il {word} ."
     line = totals(texts_of(text), knows_little(known))
     assert line["nats_per_token"] == pytest.approx(math.log(2), abs=1e-6)
@@ -90,17 +90,17 @@ def test_unknown_tokens_are_charged_for_their_characters(
 
 @pytest.mark.parametrize(("text", "dropped"), [
     ("il\ufffd il\u200b il", [3, 3]), ("il \ufffd\ufffd il il", [6]), ("il il il", [])])
-def test_characters_that_a_tokenizer_drops_are_charged(
-        text: str, dropped: list[int], known: Callable[..., CheckpointPredictor]) -> None:
-    """8 bits for each byte of UTF-8 and for the end of each run, as for unknown tokens."""
+def test_dropped_characters_cost_bits( text: str, dropped: list[int], known: Callable[...,
+                                      CheckpointPredictor]) -> None:
+    """As for unknown tokens, 8 bits per UTF-8 byte and 8 per end of a run."""
     line = totals(texts_of(text), known({"il": 1, "cuore": 1}))
     assert (line["unknown"], line["nats_per_token"]) == (0, pytest.approx(math.log(2), abs=1e-6))
     bits = 3 + 8 * (sum(dropped) + len(dropped))
     assert line["bits_per_character"] == pytest.approx(bits / len(text), abs=1e-6)
 
 
-def test_bits_of_models_that_read_other_texts_are_not_compared(
-        known: Callable[..., CheckpointPredictor], save: Callable[..., Path]) -> None:
+def test_bits_are_compared_only_for_the_same_text( known: Callable[..., CheckpointPredictor],
+                                                  save: Callable[..., Path]) -> None:
     cased = known({"il": 1}, name="cased")
     folding = BertTokenizer(vocab=dict(cased.tokenizer.get_vocab()), do_lower_case=True)
     uncased = CheckpointPredictor(replace(
@@ -130,7 +130,7 @@ def test_special_tokens_in_a_text_count_as_characters_and_as_nats(
 
 
 def brute_force(predictor: CheckpointPredictor, text: str) -> list[float]:
-    """One masked copy at a time, through the whole model."""
+    """Run the complete model on one masked copy at a time."""
     tokenizer, model = predictor.tokenizer, predictor.checkpoint.model
     ids = tokenizer(text, return_tensors="pt")["input_ids"]
     found = []
@@ -143,7 +143,8 @@ def brute_force(predictor: CheckpointPredictor, text: str) -> list[float]:
     return found
 
 
-def test_equals_one_copy_at_a_time(any_model: CheckpointPredictor, records: list[Record]) -> None:
+def test_scores_equal_one_copy_at_a_time(any_model: CheckpointPredictor,
+                                         records: list[Record]) -> None:
     scores = list(score_sentences(records, [any_model]))
     assert [one.record["id"] for one in scores] == [record["id"] for record in records]
     for one in scores:
@@ -152,15 +153,17 @@ def test_equals_one_copy_at_a_time(any_model: CheckpointPredictor, records: list
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 40, 1_000_000])
-def test_neither_batch_size_nor_order_matter(
-        any_model: CheckpointPredictor, records: list[Record], batch_tokens: int) -> None:
+def test_scores_do_not_depend_on_batch_size_and_order( any_model: CheckpointPredictor,
+                                                      records: list[Record],
+                                                      batch_tokens: int) -> None:
     usual = {one.record["id"]: one.logprobs for one in score_sentences(records, [any_model])}
     again = CheckpointPredictor(any_model.checkpoint, InferenceConfig(batch_tokens=batch_tokens))
     for one in score_sentences(records[::-1], [again]):
         assert one.logprobs == pytest.approx(usual[one.record["id"]], abs=1e-5)
 
 
-def test_a_long_sentence_is_kept_from_all_models(known: Callable[..., CheckpointPredictor]) -> None:
+def test_sentence_too_long_for_one_model_is_not_scored(known: Callable[...,
+                                                       CheckpointPredictor]) -> None:
     refused: list[RecordError] = []
     wide = known({"il": 1})
     narrow = known({"il": 1}, tokens=5, name="narrow")
@@ -175,7 +178,8 @@ def test_a_long_sentence_is_kept_from_all_models(known: Callable[..., Checkpoint
         list(score_sentences(records, [wide, narrow]))
 
 
-def test_bf16_is_near_and_says_so(wordpiece: CheckpointPredictor, records: list[Record]) -> None:
+def test_bf16_difference_is_small_and_reported(wordpiece: CheckpointPredictor,
+                                               records: list[Record]) -> None:
     half = CheckpointPredictor(wordpiece.checkpoint, InferenceConfig(precision="bf16"))
     exact, near = totals(records, wordpiece), totals(records, half)
     assert near["nats_per_token"] == pytest.approx(exact["nats_per_token"], rel=0.02)
@@ -216,7 +220,7 @@ def minicons(model: Any, tokenizer: Any, texts: Sequence[str],
 
 
 def of_shared_words(tokenizer: Any, texts: Iterable[str]) -> list[str]:
-    """Keep texts whose words are the tokenizer's own, by which minicons goes."""
+    """Keep texts whose words equal the tokenizer's words, which minicons uses."""
     kept = []
     for text in texts:
         own = [word for word in tokenizer(text).word_ids() if word is not None]
@@ -248,11 +252,12 @@ def test_equals_minicons_on_two_hundred_real_sentences(
 
 
 @pytest.mark.parametrize(("ours", "theirs"), VARIANTS)
-def test_equals_minicons_in_every_family(
-        any_model: CheckpointPredictor, records: list[Record], ours: str, theirs: str) -> None:
+def test_scores_equal_minicons_in_every_family( any_model: CheckpointPredictor,
+                                               records: list[Record], ours: str,
+                                               theirs: str) -> None:
     texts = [record["text"] for record in records]
     if ours != "original":
-        # Metaspace leaves the full stop with its word.
+        # Metaspace does not split the full stop from its word.
         texts = of_shared_words(any_model.tokenizer, [text.replace(".", " .") for text in texts])
     scores = list(score_sentences(texts_of(*texts), [any_model], PpplConfig(variant=ours)))
     expected = minicons(any_model.checkpoint.model, any_model.tokenizer, texts, theirs)
@@ -260,8 +265,8 @@ def test_equals_minicons_in_every_family(
     assert texts
 
 
-def test_like_biobit_is_the_mean_over_sentences_of_the_models_own_loss(
-        wordpiece: CheckpointPredictor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_like_biobit_equals_the_mean_over_sentences_of_transformers_loss(
+         wordpiece: CheckpointPredictor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pppl_sentences, "_BIOBIT_TOKENS", 18)
     records = texts_of(*TEXTS)
     tokenizer, network = wordpiece.tokenizer, wordpiece.checkpoint.model
@@ -290,7 +295,7 @@ def test_groups_intervals_and_words(known: Callable[..., CheckpointPredictor]) -
         texts_of("il cuore batte", "il", "cuoreno ."), ("Cardio", "Neuro", "Cardio"),
         strict=True)]
     line = totals(records, model, by=["domain"])
-    # Bits: 6 + 10 of three tokens each in Cardio; 1 of one token in Neuro.
+    # Bits: 6 + 10 for three tokens each in Cardio; 1 for one token in Neuro.
     cardio, neuro = line["by"]["domain"]["Cardio"], line["by"]["domain"]["Neuro"]
     assert cardio["pppl"] == pytest.approx(2 ** (16 / 6), abs=1e-5)
     assert (neuro["pppl"], neuro["sentences"]) == (2, 1)
@@ -306,8 +311,8 @@ def test_groups_intervals_and_words(known: Callable[..., CheckpointPredictor]) -
     assert "interval" not in totals(several, model, resamples=0)
 
 
-def test_models_are_compared_in_bits_and_by_token_where_they_share_a_vocabulary(
-        known: Callable[..., CheckpointPredictor], wordpiece: CheckpointPredictor) -> None:
+def test_models_are_compared_by_token_only_if_they_share_a_vocabulary(
+         known: Callable[..., CheckpointPredictor], wordpiece: CheckpointPredictor) -> None:
     one, two = known({"il": 3, "cuore": 1}), known({"il": 1, "cuore": 1}, name="two")
     records = texts_of("il il il", "il cuore", "il il")
     all_totals = [PpplTotals(model) for model in (one, two, wordpiece)]
@@ -327,9 +332,8 @@ def test_models_are_compared_in_bits_and_by_token_where_they_share_a_vocabulary(
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize(
     ("precision", "error"), [("float32", 1e-3), ("bf16", 0.05), ("fp16", 0.02)])
-def test_a_gpu_gives_the_same(
-        any_model: CheckpointPredictor, records: list[Record], precision: Precision,
-        error: float) -> None:
+def test_gpu_has_the_same_scores( any_model: CheckpointPredictor, records: list[Record],
+                                 precision: Precision, error: float) -> None:
     usual = [one.logprobs.sum() for one in score_sentences(records, [any_model])]
     moved = copy.deepcopy(any_model.checkpoint.model).to("cuda")
     there = CheckpointPredictor(replace(any_model.checkpoint, model=moved),
@@ -338,9 +342,9 @@ def test_a_gpu_gives_the_same(
     assert found == pytest.approx(usual, rel=error)
 
 
-def test_one_call_from_python_does_what_the_command_does(
-        known: Callable[..., CheckpointPredictor], save: Callable[..., Path],
-        write_lines: Callable[..., Path], run: Callable[..., Any]) -> None:
+def test_python_function_equals_the_command( known: Callable[..., CheckpointPredictor],
+                                            save: Callable[..., Path], write_lines: Callable[...,
+                                            Path], run: Callable[..., Any]) -> None:
     models = [save(known({"il": 3, "cuore": 1}, name=name)) for name in ("one", "two")]
     records = [{"id": "a", "text": "il cuore", "part": "x"}, {"id": "b", "text": "il"}]
     path = write_lines("s.jsonl", *records)
@@ -354,10 +358,10 @@ def test_one_call_from_python_does_what_the_command_does(
     assert bmtools.scoring.pppl([path, path], models[0])[0]["sentences"] == 4
 
 
-def test_a_table_and_no_models_are_refused(known: Callable[..., CheckpointPredictor],
-                                           save: Callable[..., Path]) -> None:
+def test_table_and_missing_models_are_errors(known: Callable[..., CheckpointPredictor],
+                                             save: Callable[..., Path]) -> None:
     class DataFrame(dict[str, list[str]]):
-        """A table as pandas has it, which iterates over its columns."""
+        """A table like a pandas table, which iterates over its columns."""
 
         columns = ("id", "text")
 

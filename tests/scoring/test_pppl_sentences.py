@@ -1,4 +1,4 @@
-"""Masked spans: variants against a plain twin, windows by the context of each position."""
+"""Masked spans: variants compared with a simple version, and windows by context."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def read(model: Any, text: str) -> EncodedSentence:
 
 
 def made_up(tokens: int, seed: int = 0) -> EncodedSentence:
-    """Words of one to four tokens between one mark before and two behind."""
+    """Make words of one to four tokens, with one mark before them and two after them."""
     rng = np.random.default_rng(seed)
     words = np.repeat(np.arange(tokens), rng.integers(1, 5, tokens))[:tokens]
     return EncodedSentence(np.arange(tokens + 3), np.array([-1, *words, -2, -3]),
@@ -30,7 +30,7 @@ def made_up(tokens: int, seed: int = 0) -> EncodedSentence:
 
 
 def twin(sentence: EncodedSentence, variant: Variant) -> list[tuple[int, int]]:
-    """Position by position, as Kauf and Ivanova 2023 put it in words."""
+    """Choose spans position by position, as described by Kauf and Ivanova 2023."""
     spans = []
     scored = set(sentence.positions.tolist())
     for position in sorted(scored):
@@ -43,7 +43,7 @@ def twin(sentence: EncodedSentence, variant: Variant) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("variant", ["original", "within-word"])
-def test_spans_equal_a_plain_twin(variant: Variant, any_model: CheckpointPredictor) -> None:
+def test_spans_equal_a_simple_version(variant: Variant, any_model: CheckpointPredictor) -> None:
     texts = ["L'articolazione della spalla è dolente; perché?", "Il", "già al 60%", "...",
              "La malattia di Parkinsonxyz riduce la dopamina nel cervello."]
     for text in texts:
@@ -54,8 +54,8 @@ def test_spans_equal_a_plain_twin(variant: Variant, any_model: CheckpointPredict
         assert list(map(tuple, masked_spans(sentence, variant))) == twin(sentence, variant)
 
 
-def test_special_tokens_in_a_text_are_text(any_model: CheckpointPredictor) -> None:
-    """Written by an author, or put there by an attacker: characters, read and scored as such."""
+def test_special_tokens_in_a_text_are_read_as_text(any_model: CheckpointPredictor) -> None:
+    """Special tokens from an author or an attacker are read and scored as characters."""
     model = CheckpointPredictor(any_model.checkpoint, InferenceConfig())
     special = special_ids(model.tokenizer)
     for token in sorted({*model.tokenizer.all_special_tokens, "[SEP]", "</s>", "[MASK]"}):

@@ -1,4 +1,4 @@
-"""The frequency baseline, held to counts done by hand."""
+"""The frequency baseline, compared with counts computed by hand."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def counted(known: Callable[..., CheckpointPredictor],
     return found
 
 
-def test_probabilities_are_counts_plus_one(counted: UnigramPredictor) -> None:
+def test_probabilities_use_counts_plus_one(counted: UnigramPredictor) -> None:
     totals = PpplTotals(counted)
     for one in score_sentences(corpus("il cuore", "mano"), [counted]):
         totals.add(one)
     line = totals.line()
-    # 7 tokens seen; 7 tokens that are no marks (with [UNK]): il 4/14, cuore 3/14, mano 1/14.
+    # 7 occurrences of 7 tokens, with [UNK] and without special tokens: 4/14, 3/14 and 1/14.
     losses = [-math.log(4 / 14), -math.log(3 / 14), -math.log(1 / 14)]
     assert line["nats_per_token"] == pytest.approx(sum(losses) / 3, abs=1e-6)
     assert line["model"].startswith("frequency of ")
@@ -66,23 +66,21 @@ def test_the_most_frequent_tokens_are_proposed(
         counted: UnigramPredictor, target: str, rank: int) -> None:
     record = Record(id="1", text="il [MASK] vede", target=target)
     [one] = score_masked_words([record], [counted], MrrConfig())
-    # Among tokens never seen, [UNK] has the lowest id.
+    # Of the tokens that were not counted, [UNK] has the lowest id.
     assert [word for word, _ in one.proposals] == ["il", "cuore", "batte", "rene", "[UNK]"]
     assert one.rank == rank
 
 
-def test_one_baseline_for_each_vocabulary(
-        known: Callable[..., CheckpointPredictor],
-        count: Callable[..., list[UnigramPredictor]]) -> None:
+def test_each_vocabulary_has_one_baseline( known: Callable[..., CheckpointPredictor],
+                                          count: Callable[..., list[UnigramPredictor]]) -> None:
     one, same = known({"il": 1, "cuore": 1}), known({"il": 1, "cuore": 1}, name="same")
     other = known({"cuore": 1, "il": 1}, name="other")
     found = count(corpus("il cuore"), one, same, other)
     assert [baseline.vocabulary for baseline in found] == [one.vocabulary, other.vocabulary]
 
 
-def test_logits_that_are_no_numbers_are_refused(
-        known: Callable[..., CheckpointPredictor]) -> None:
-    """A comparison with NaN is false, so it would rank first."""
+def test_nan_logits_are_an_error( known: Callable[..., CheckpointPredictor]) -> None:
+    """Comparisons with NaN are false, so NaN would rank first."""
     predictor = known({"il": 1, "cuore": 2})
     with torch.no_grad():
         predictor.checkpoint.model.cls.predictions.bias[6] = math.nan

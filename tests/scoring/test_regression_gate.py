@@ -1,4 +1,4 @@
-"""Earlier scores as a reference: passed, missed, and not comparable."""
+"""Earlier scores as a reference: reached, missed, and not comparable."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def earlier(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_best_earlier_score_is_the_reference(earlier: Path) -> None:
+def test_best_earlier_score_is_the_reference(earlier: Path) -> None:
     reference = read_reference(earlier)
     check_regression(earlier, reference, [line(0.3), line(0.4)], 2)
     with pytest.raises(BmtoolsError) as error:
@@ -41,8 +41,8 @@ def test_the_best_earlier_score_is_the_reference(earlier: Path) -> None:
      "found signature 'mrr:top5|multi_token:miss', expected 'mrr:top10|multi_token:miss'"),
     ({"maskings": 8}, "found maskings 9, expected 8 as in this run"),
     ({"data": "e"}, "found data 'd', expected 'e' as in this run; score both on the same")])
-def test_scores_made_otherwise_are_refused(
-        earlier: Path, changed: dict[str, Any], message: str) -> None:
+def test_scores_made_differently_are_errors( earlier: Path, changed: dict[str, Any],
+                                            message: str) -> None:
     with pytest.raises(DataError) as error:
         check_regression(earlier, read_reference(earlier), [line(0.5, **changed)], 1)
     assert message in str(error.value)
@@ -52,7 +52,7 @@ def test_scores_made_otherwise_are_refused(
     ("", "found no lines, expected at least one"),
     ("{}\n", ":1: found neither a score nor a record"),
     ("no\n", ":1: found 'no' ("), ("[1]\n", ":1: found '[1]' (")])
-def test_other_files_are_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_other_files_are_errors(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text(text)
     with pytest.raises(DataError) as error:
@@ -60,7 +60,7 @@ def test_other_files_are_refused(tmp_path: Path, text: str, message: str) -> Non
     assert message in str(error.value)
 
 
-def test_a_bound_is_shown_with_all_its_digits() -> None:
+def test_bound_is_shown_with_all_digits() -> None:
     with pytest.raises(BmtoolsError, match=r"found 0.333333 of m, expected at least 0.33333333$"):
         check_bound([{"model": "m", "mrr": 0.333333}], "mrr", at_least=0.33333333)
     with pytest.raises(BmtoolsError, match=r"expected at most 12$"):

@@ -1,4 +1,4 @@
-"""Measures of spaces against brute force, closed cases and other implementations."""
+"""Measures of spaces, compared with brute force, known cases and other implementations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def cosine(one: np.ndarray, other: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("weights", [(1, 1, 1, 1, 1), (0, 2, 1, 0, 3), (0, 1, 0, 0, 1)])
-def test_average_cosine_is_that_of_all_pairs(vectors: np.ndarray, weights: tuple[int, ...]) -> None:
+def test_average_cosine_equals_all_pairs(vectors: np.ndarray, weights: tuple[int, ...]) -> None:
     pairs = [(weights[WORDS[a]] * weights[WORDS[b]], cosine(vectors[a], vectors[b]))
              for a, b in itertools.permutations(range(len(WORDS)), 2) if WORDS[a] != WORDS[b]]
     expected = sum(weight * value for weight, value in pairs) / sum(weight for weight, _ in pairs)
@@ -39,7 +39,7 @@ def test_average_cosine_is_that_of_all_pairs(vectors: np.ndarray, weights: tuple
     assert np.isnan(found[1])
 
 
-def test_self_similarity_is_that_of_pairs_within_words(vectors: np.ndarray) -> None:
+def test_self_similarity_equals_pairs_within_words(vectors: np.ndarray) -> None:
     found = UnitVectorSums.of(vectors, WORDS, 5).self_similarities()
     for word in range(5):
         own = vectors[word == WORDS]
@@ -48,7 +48,7 @@ def test_self_similarity_is_that_of_pairs_within_words(vectors: np.ndarray) -> N
             else np.isnan(found[word])
 
 
-def test_partition_isotropy_is_the_formula(vectors: np.ndarray) -> None:
+def test_partition_isotropy_equals_its_formula(vectors: np.ndarray) -> None:
     exact = vectors.astype(float)
     directions = np.linalg.svd(exact)[2]
     sums = [sum(np.exp(sign * direction @ row) for row in exact)
@@ -59,7 +59,7 @@ def test_partition_isotropy_is_the_formula(vectors: np.ndarray) -> None:
         partition_isotropy(exact), rel=1e-9)
 
 
-def test_components_are_those_of_singular_values(vectors: np.ndarray) -> None:
+def test_components_equal_singular_value_decomposition(vectors: np.ndarray) -> None:
     centred = vectors.astype(float) - vectors.astype(float).mean(axis=0)
     left, values, _ = np.linalg.svd(centred, full_matrices=False)
     expected, found = (left * values)[:, :2], principal_components(vectors, 2)
@@ -69,7 +69,7 @@ def test_components_are_those_of_singular_values(vectors: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("sizes", [(9, 8, 7), (20, 1, 3)])
-def test_silhouettes_are_the_formula(sizes: tuple[int, ...]) -> None:
+def test_silhouettes_equal_their_formula(sizes: tuple[int, ...]) -> None:
     groups = np.repeat(np.array([4, 0, 2]), sizes)
     vectors = np.random.default_rng(5).normal(size=(len(groups), 5)) + groups[:, None] / 3
     expected = []
@@ -83,7 +83,7 @@ def test_silhouettes_are_the_formula(sizes: tuple[int, ...]) -> None:
     np.testing.assert_allclose(silhouettes(vectors, groups), expected, atol=1e-9)
 
 
-def test_neighbours_by_brute_force() -> None:
+def test_neighbours_equal_brute_force() -> None:
     rng = np.random.default_rng(6)
     vectors, groups = rng.normal(size=(60, 4)), rng.integers(0, 3, 60)
     found = own_group_neighbours(vectors, groups, 7)

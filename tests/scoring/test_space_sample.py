@@ -1,4 +1,4 @@
-"""Words drawn by frequency, and their occurrences."""
+"""Words sampled by frequency, and their occurrences."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_bands_are_equal_steps_of_rank_on_a_log_scale() -> None:
     assert band_ends(10 * 3**3, settings) == [10, 30, 90, 270]
 
 
-def test_words_come_from_bands_of_falling_counts() -> None:
+def test_words_are_from_bands_with_decreasing_counts() -> None:
     counts = {letter * 3: 2 ** (20 - rank) for rank, letter in enumerate(LETTERS)}
     settings = few(bands=3, words_per_band=3)
     words = choose_words(counts, settings)
@@ -51,7 +51,7 @@ def test_words_come_from_bands_of_falling_counts() -> None:
     assert words.bands.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
 
 
-def test_case_signs_numbers_and_short_words() -> None:
+def test_only_words_of_letters_are_counted_ignoring_case() -> None:
     texts = ["Asma! asma ASMA l'asma il il il il il 123 h1n1 H1N1 cuore-polmone",
              "cuore, polmone; e\u0301tat \u00c9TAT"]
     words, contexts = sample_contexts(read(texts), few(context_characters=0))
@@ -62,7 +62,7 @@ def test_case_signs_numbers_and_short_words() -> None:
     assert len([one for one in contexts if words.words[one.word] == "asma"]) == 3
 
 
-def test_places_are_drawn_uniformly_over_the_text() -> None:
+def test_positions_are_sampled_uniformly_from_the_text() -> None:
     texts = [f"asma n{number}" for number in range(30)] + ["cuore cuore rene polmone"]
     met: Counter[str] = Counter()
     for seed in range(300):
@@ -70,13 +70,13 @@ def test_places_are_drawn_uniformly_over_the_text() -> None:
         drawn = [one.text for one in contexts if words.words[one.word] == "asma"]
         assert len(drawn) == len(set(drawn)) == 3
         met.update(drawn)
-    # 900 draws over 30 places: chi-square with 29 degrees of freedom, 0.1 % and 99.9 %.
+    # 900 samples over 30 positions: chi-square with 29 degrees of freedom, 0.1 % and 99.9 %.
     statistic = sum((met[text] - 30) ** 2 / 30 for text in texts[:30])
-    # Three different places a time vary a little less than independent ones.
+    # Three different positions at a time vary slightly less than independent ones.
     assert 9.0 < statistic < 58.3
 
 
-def test_only_chosen_forms_count_and_are_drawn() -> None:
+def test_only_chosen_forms_are_counted_and_sampled() -> None:
     texts = ["Asma asma asma cuore rene polmone"]
 
     def choose(forms: list[str]) -> list[bool]:
@@ -90,7 +90,7 @@ def test_only_chosen_forms_count_and_are_drawn() -> None:
 @pytest.mark.parametrize(("reach", "text"), [
     (0, "asma"), (1, "asma"), (2, "asma"), (3, "ha asma"), (4, "ha asma"), (7, "ha asma"),
     (8, "ha asma, grave"), (11, "malato ha asma, grave"), (99, "il malato ha asma, grave.")])
-def test_context_holds_whole_words_within_reach(reach: int, text: str) -> None:
+def test_context_contains_complete_words_within_reach(reach: int, text: str) -> None:
     whole = "il malato ha asma, grave."
     start = whole.index("asma")
     cut = cut_context(WordContext(7, whole, start, start + 4), reach)
@@ -106,7 +106,7 @@ def test_context_holds_whole_words_within_reach(reach: int, text: str) -> None:
     (["uno due tre 4 5 6"], "found 3 words that occur in the text 1 times or more, expected 4 or "
                             "more for 2 bands of 2; give more text, or lower words_per_band, "
                             "bands or min_count")])
-def test_too_few_words_are_one_clear_line(texts: list[str], message: str) -> None:
+def test_too_few_words_are_a_one_line_error(texts: list[str], message: str) -> None:
     with pytest.raises(DataError) as raised:
         sample_contexts(read(texts), few())
     assert str(raised.value) == message

@@ -21,18 +21,18 @@ from bmtools.statistics.ratios import Units, with_unit
     ({"id": "11724768_s0", "meta": {}}, "11724768"),   # HoC
     ({"id": "DDI-MedLine.d0.s12"}, "DDI-MedLine.d0"),
     ({"id": "notes:12-s3-m2"}, "notes:12"),            # a masking of a sentence
-    ({"id": "D-s3#120"}, "D"),                         # a stretch that find-contexts cut out
+    ({"id": "D-s3#120"}, "D"),                         # a context from find-contexts
     ({"id": "D-s3-s1"}, "D"),
     *[({"id": own}, None) for own in ("D", "notes:12", "12-3", "D-m1", "1-it", "-s3", "D-s", 7)],
 ])
-def test_the_unit_is_the_document(record: dict[str, Any], unit: str | None) -> None:
+def test_unit_is_the_document_by_default(record: dict[str, Any], unit: str | None) -> None:
     units = Units(None)
     units.add(record, "own", "text")
     assert units.keys.tolist() == [content_key(unit) if unit else content_key("own", "text")]
     assert units.kind == ("document" if unit else "record")
 
 
-def test_another_key_names_the_unit() -> None:
+def test_unit_can_be_another_key() -> None:
     records = [Record(id=f"D-s{number}", meta={"patient": number % 3}, place=f"p:{number}")
                for number in range(12)]
     units = Units("meta.patient")
@@ -48,7 +48,7 @@ def test_another_key_names_the_unit() -> None:
         "because unit is this key"
 
 
-def test_values_and_their_members() -> None:
+def test_items_are_grouped_by_value() -> None:
     groups = Groups(["domain", "meta.year", "labels"])
     for record in ({"domain": "Cardio", "meta": {"year": 2020}, "labels": ["a", "b"]},
                    {"domain": "Neuro", "meta": {"year": 2021}},
@@ -63,7 +63,7 @@ def test_values_and_their_members() -> None:
         ("labels", "a, b", [0]), ("labels", "-", [1, 2]), ("labels", "", [3])]
 
 
-def test_a_hash_of_data_tells_what_it_was_made_from_in_any_order() -> None:
+def test_data_hash_identifies_items_in_any_order() -> None:
     texts = [("il [MASK]", "cuore"), ("il [MASK]", "rene"), ("il [MASK] cuore", ""),
              ("il [MASK]", "rene")]
     keys = [content_key(*one) for one in texts]
@@ -72,7 +72,7 @@ def test_a_hash_of_data_tells_what_it_was_made_from_in_any_order() -> None:
     [shown] = data_fields(sum(keys)).values()
     assert data_fields(sum(keys[::-1])) == {"data": shown}
     assert len(shown) == 12
-    # Twice the same is not once, and other texts are others.
+    # Duplicate and different texts change the hash.
     others = [sum(keys[:3]), sum(keys[1:]), sum([*keys[:3], content_key("il [MASK]", "mano")])]
     assert shown not in {value for one in others for value in data_fields(one).values()}
 
@@ -84,8 +84,8 @@ def test_a_hash_of_data_tells_what_it_was_made_from_in_any_order() -> None:
     (2, "record", 5, "p_holm of 1 comparison cannot fall below 0.062 with 5 units by record, "
      "however much the models differ; score more of them or make fewer comparisons"),
     (11, "document", 12, ""), (2, "record", 6, "")])
-def test_units_too_few_for_any_significance_warn_once(models: int, unit: str, units: int,
-                                                      message: str) -> None:
+def test_too_few_units_for_significance_warn_once(models: int, unit: str, units: int,
+                                                  message: str) -> None:
     count = models * (models - 1) // 2
     lines = [{"metric": metric, "p": 2 / 2**units, "unit": unit, "units": units}
              for metric in ("pppl", "loss") for _ in range(count)]

@@ -1,4 +1,4 @@
-"""Intervals and tests against scipy, hand-worked tables and simulations; models compared."""
+"""Intervals and tests, compared with scipy, hand-computed tables and simulations."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ FEW = StatisticsConfig(resamples=200)
 
 
 def expanded(units: int, confidence: float) -> float:
-    """Confidence whose percentiles are expanded ones (Hesterberg 2015, section 5.3)."""
+    """Return the confidence of the expanded percentiles (Hesterberg 2015, section 5.3)."""
     quantile = stats.t.ppf((1 + confidence) / 2, units - 1) * math.sqrt(units / (units - 1))
     return float(1 - 2 * stats.norm.cdf(-quantile))
 
 
 def sentences(seed: int, units: int) -> Sums:
-    """Skewed sums of nats, whose mean per token is 2, and numbers of tokens."""
+    """Return skewed sums of nats with a mean of 2 per token, and numbers of tokens."""
     generator = np.random.default_rng(seed)
     tokens = generator.integers(1, 40, units)
     return tokens * generator.exponential(2, units), tokens
 
 
 def pair(seed: int, units: int, gap: float = 0.3) -> tuple[Sums, Sums]:
-    """Two models, of which the second is worse and has other tokens."""
+    """Return two models; the second is worse and has other tokens."""
     generator = np.random.default_rng((seed, 1))
     nats, tokens = sentences(seed, units)
     other = nats + tokens * generator.normal(gap, 1, units)
@@ -51,7 +51,7 @@ def gap_of(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
 
 @pytest.mark.parametrize("units", [10, 40, 300])
 @pytest.mark.parametrize("confidence", [0.95, 0.6])
-def test_an_interval_is_scipys(units: int, confidence: float) -> None:
+def test_interval_equals_scipy(units: int, confidence: float) -> None:
     sums = sentences(units, units)
     settings = StatisticsConfig(20_000, confidence)
     found = interval(sums, settings)
@@ -64,7 +64,7 @@ def test_an_interval_is_scipys(units: int, confidence: float) -> None:
     assert found[1] - found[0] > spread
 
 
-def test_the_interval_of_a_difference_is_scipys() -> None:
+def test_interval_of_a_difference_equals_scipy() -> None:
     first, second = pair(3, 60)
     found = paired_difference(first, second, MANY)
     other = stats.bootstrap((*first, *second), gap_of, paired=True, vectorized=True,
@@ -76,7 +76,7 @@ def test_the_interval_of_a_difference_is_scipys() -> None:
 
 
 @pytest.mark.parametrize(("seed", "gap"), [(0, 0.1), (1, 0.3), (2, 0.6)])
-def test_many_units_get_scipys_p_value(seed: int, gap: float) -> None:
+def test_p_value_of_many_units_equals_scipy(seed: int, gap: float) -> None:
     first, second = pair(seed, 60, gap)
     found = paired_difference(first, second, MANY)
     expected = permuted(first, second, 20_000)
@@ -85,7 +85,7 @@ def test_many_units_get_scipys_p_value(seed: int, gap: float) -> None:
 
 
 def permuted(first: Sums, second: Sums, resamples: float) -> float:
-    """Scipy exchanges the places of units; a unit carries its numbers in a table."""
+    """Scipy exchanges unit numbers, which refer to sums in a table."""
     table = np.stack([np.stack(first), np.stack(second)])  # (models, sums, units)
     units = np.arange(table.shape[2])
 
@@ -99,8 +99,8 @@ def permuted(first: Sums, second: Sums, resamples: float) -> float:
         n_resamples=resamples, rng=np.random.default_rng(5)).pvalue)
 
 
-def test_an_exact_p_value_by_hand() -> None:
-    """Signs before 1, 2 and 3 make sums of size 6, 4, 2 and 0, each in two of eight ways."""
+def test_exact_p_value_equals_a_hand_computed_one() -> None:
+    """Signs of 1, 2 and 3 produce sums of size 6, 4, 2 and 0, each in two of eight ways."""
     ones = np.ones(3)
     settings = StatisticsConfig(9)
     for changes, extreme in (([1, 2, 3], 2), ([-1, 2, 3], 4), ([1, -2, 3], 6), ([1, 2, -3], 8)):
@@ -108,8 +108,8 @@ def test_an_exact_p_value_by_hand() -> None:
         assert found.p_value == extreme / 8
 
 
-def test_ties_by_rounding_are_extreme() -> None:
-    """All units differ by the same, which is no binary fraction; half of all flips sum to ties."""
+def test_rounding_ties_count_as_extreme() -> None:
+    """All units have the same difference, not a binary fraction; half of all flips are ties."""
     ones = np.ones(8)
     for scale in (0.1, 1e-7, 1e9 / 3):
         first = scale * np.array([1, 1, 1, 1, 1, 1, -1, -1])
@@ -118,14 +118,14 @@ def test_ties_by_rounding_are_extreme() -> None:
         assert found.p_value == pytest.approx(expected)
 
 
-def test_a_model_does_not_differ_from_itself() -> None:
+def test_model_does_not_differ_from_itself() -> None:
     sums = sentences(0, 100)
     found = paired_difference(sums, sums, StatisticsConfig())
     assert (found.value, found.interval, found.p_value) == (0, (0, 0), 1)
 
 
 @pytest.mark.parametrize("units", [2, 3, 6, 9])
-def test_few_units_have_a_p_value_and_no_interval(units: int) -> None:
+def test_few_units_have_a_p_value_but_no_interval(units: int) -> None:
     first, second = pair(0, units)
     found = paired_difference(first, second, StatisticsConfig())
     assert (interval(first, StatisticsConfig()), found.interval) == (None, None)
@@ -133,28 +133,29 @@ def test_few_units_have_a_p_value_and_no_interval(units: int) -> None:
 
 
 def coverage(units: int, draws: int = 400) -> float:
-    """Share of samples whose interval has the population's ratio, 2."""
+    """Return the share of samples whose interval contains the population's ratio, 2."""
     found = [interval(sentences((seed, units), units), StatisticsConfig(300, seed=seed))
              for seed in range(draws)]
     return float(np.mean([one is not None and one[0] <= 2 <= one[1] for one in found]))
 
 
 @pytest.mark.parametrize(("units", "least"), [(10, 0.86), (20, 0.88), (50, 0.9), (200, 0.92)])
-def test_intervals_hold_the_truth_about_as_often_as_said(units: int, least: float) -> None:
-    """Losses are exponential here, more skewed than those of sentences; plain percentiles of ten
-    of them hold the truth in 84 % of samples.
+def test_intervals_contain_the_true_value_at_their_level(units: int, least: float) -> None:
+    """Losses are exponential here, which is more skewed than for sentences.
+
+    Plain percentiles of ten such losses contain the true value in 84 % of samples.
     """
     assert least <= coverage(units) <= 0.975
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.99])
 @pytest.mark.parametrize("units", [FEWEST_UNITS, 20, 1000])
-def test_expanded_percentiles_are_scipys(units: int, confidence: float) -> None:
+def test_expanded_percentiles_equal_scipy(units: int, confidence: float) -> None:
     assert resampling.expanded_tail(units, confidence) == pytest.approx(
         (1 - expanded(units, confidence)) / 2, abs=1e-4)
 
 
-def test_same_seed_same_numbers() -> None:
+def test_same_seed_has_the_same_results() -> None:
     first, second = pair(0, 50)
     found = [paired_difference(first, second, StatisticsConfig(seed=seed)) for seed in (0, 0, 1)]
     assert found[0] == found[1]
@@ -164,7 +165,8 @@ def test_same_seed_same_numbers() -> None:
 
 
 @pytest.mark.parametrize("units", [9, 33, 100])
-def test_memory_changes_nothing(units: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_do_not_depend_on_the_chunk_size(units: int,
+                                                 monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = pair(0, units)
     settings = StatisticsConfig(1001)
     expected = paired_difference(first, second, settings)
@@ -178,7 +180,7 @@ def test_memory_changes_nothing(units: int, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(("numerators", "denominators"), [
     ([], []), ([1.5], [3]), ([0.0, 0.0], [0, 0]), ([0.0, 2.5], [0, 4]), ([math.inf, 1.0], [2, 2]),
 ])
-def test_what_cannot_vary_has_no_interval(numerators: list[float], denominators: list[int]) -> None:
+def test_constant_scores_have_no_interval(numerators: list[float], denominators: list[int]) -> None:
     sums = np.array(numerators), np.array(denominators)
     other = np.ones(len(numerators)), np.ones(len(numerators))
     assert interval(sums, StatisticsConfig()) is None
@@ -187,7 +189,7 @@ def test_what_cannot_vary_has_no_interval(numerators: list[float], denominators:
         assert (found.interval, found.p_value) == (None, None)
 
 
-def test_units_that_nobody_counts_change_nothing() -> None:
+def test_units_without_counts_are_ignored() -> None:
     first, second = pair(0, 50)
     settings = StatisticsConfig()
     longer = [tuple(np.insert(column, [0, 20, 50], 0) for column in sums)
@@ -197,14 +199,14 @@ def test_units_that_nobody_counts_change_nothing() -> None:
 
 
 def test_models_may_count_different_units() -> None:
-    """Words that only one vocabulary has whole are left out for the other."""
+    """Words that are complete in only one vocabulary are left out for the other."""
     first = np.array([1.0, 0.5, 0, 0.25]), np.array([1, 1, 0, 1])
     second = np.array([0.5, 0, 0.2, 0.25]), np.array([1, 0, 1, 1])
     found = paired_difference(first, second, MANY)
     assert found.value == pytest.approx(1.75 / 3 - 0.95 / 3)
     bounds = paired_difference(np.tile(first, 5), np.tile(second, 5), MANY).interval
     assert bounds is not None and bounds[0] < found.value < bounds[1]
-    # By hand: units two and three each go to either model, so denominators are 2 to 4.
+    # By hand: units two and three each belong to either model, so denominators are 2 to 4.
     sizes = []
     for flips in itertools.product((0, 1), repeat=4):
         models = [np.where(flips, second, first), np.where(flips, first, second)]
@@ -212,7 +214,7 @@ def test_models_may_count_different_units() -> None:
     assert found.p_value == np.mean(np.array(sizes) >= sizes[0] - 1e-9)
 
 
-def test_holm_by_hand() -> None:
+def test_holm_equals_a_hand_computed_example() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.5, 0.6]) == [1, 1]
     assert holm([0.02]) == [0.02]
@@ -225,7 +227,7 @@ def test_holm_by_hand() -> None:
     ({"confidence": 0.0}, "confidence: found 0.0, expected above 0, less than 1"),
     ({"seed": -1}, "seed: found -1, expected 0 to 4294967295"),
 ])
-def test_wrong_settings_are_refused(options: dict[str, float], message: str) -> None:
+def test_wrong_settings_are_errors(options: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError) as refused:
         StatisticsConfig(**options)  # type: ignore[arg-type]
     assert str(refused.value) == message
@@ -233,15 +235,15 @@ def test_wrong_settings_are_refused(options: dict[str, float], message: str) -> 
 
 def totals(name: str, values: list[float], counts: list[float] | None = None,
            vocabulary: str = "") -> tuple[str, dict[str, Metric]]:
-    """A model whose metric `loss` has these sums."""
+    """Return a model whose metric `loss` has these sums."""
     sums = np.array([values, counts or [1.0] * len(values)])
     return name, {"loss": Metric(sums, np.arange(len(values)), vocabulary)}
 
 
 def documents(seed: int, models: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of 20 documents of 10 similar sentences, (models, 2, 200), and the key of each unit.
+    """Return sums of 20 documents of 10 similar sentences, (models, 2, 200), and the unit keys.
 
-    Nats per token of all models are 2 in the mean, and differ by document.
+    All models have a mean of 2 nats per token, which differs by document.
     """
     generator = np.random.default_rng(seed)
     tokens = generator.integers(8, 12, 200).astype(float)
@@ -253,8 +255,8 @@ def documents(seed: int, models: int = 1) -> tuple[np.ndarray, np.ndarray]:
     return np.array([[tokens * rate, tokens] for rate in rates]), units.keys
 
 
-def test_intervals_over_documents_hold_the_truth() -> None:
-    """As those over their sentences do not."""
+def test_intervals_over_documents_contain_the_true_value() -> None:
+    """Intervals over sentences contain it too rarely."""
     held = np.zeros(2)
     for seed in range(400):
         [sums], keys = documents(seed)
@@ -265,7 +267,7 @@ def test_intervals_over_documents_hold_the_truth() -> None:
     assert held[1] / 400 < 0.65
 
 
-def test_p_values_over_documents_tell_equal_models_apart_at_their_level() -> None:
+def test_p_values_over_documents_reject_equal_models_at_their_level() -> None:
     found = np.zeros(2)
     for seed in range(400):
         both, keys = documents(seed, models=2)
@@ -279,8 +281,8 @@ def test_p_values_over_documents_tell_equal_models_apart_at_their_level() -> Non
     assert found[1] / 400 > 0.3
 
 
-def test_the_interval_over_documents_is_that_of_a_bootstrap_of_clusters() -> None:
-    """Each resample joins the sentences of drawn documents, one by one."""
+def test_interval_over_documents_equals_a_cluster_bootstrap() -> None:
+    """Each resample concatenates the sentences of the sampled documents."""
     [sums], keys = documents(3)
     clusters = [sums[:, keys == key] for key in dict.fromkeys(keys.tolist())]
     generator = np.random.default_rng(1)
@@ -292,8 +294,8 @@ def test_the_interval_over_documents_is_that_of_a_bootstrap_of_clusters() -> Non
         np.quantile(scores, [tail, 1 - tail]), abs=0.15 * scores.std())
 
 
-def test_exchanges_suffice_for_the_correction_of_all_comparisons() -> None:
-    """Of eleven models one is far worse; with 1,000 exchanges p_holm is at least 55/1001."""
+def test_exchanges_are_enough_to_correct_all_comparisons() -> None:
+    """One of eleven models is far worse; with 1,000 exchanges p_holm is at least 55/1001."""
     generator = np.random.default_rng(0)
     models = [totals(f"m{number}", [*(generator.normal(2, 0.01, 40) + 5 * (number == 0))])
               for number in range(11)]
@@ -315,8 +317,8 @@ def test_items_of_a_unit_are_summed_in_any_order() -> None:
         assert (shuffled.by_unit() == metric.by_unit()).all()
 
 
-def test_a_product_of_ratios_by_hand() -> None:
-    """Nats over scored tokens, times tokens over characters."""
+def test_product_of_ratios_equals_a_hand_computed_example() -> None:
+    """Nats per scored token, times tokens per character."""
     rng = np.random.default_rng(0)
     scored = rng.integers(0, 4, 30)
     sums = np.array([scored * rng.exponential(2, 30), scored, scored + rng.integers(1, 9, 30),
@@ -336,7 +338,7 @@ def test_a_product_of_ratios_by_hand() -> None:
     assert found.p_value == 1
 
 
-def test_every_two_models_on_the_sentences_that_both_took() -> None:
+def test_all_pairs_of_models_are_compared_on_shared_sentences() -> None:
     one = totals("one", [1, 2, 3, 9] * 6, [1, 1, 1, 0] * 6)
     two = totals("two", [2, 3, 9, 5] * 6, [1, 1, 0, 1] * 6)
     three = totals("three", [1, 2, 3, 4] * 6)

@@ -24,7 +24,7 @@ def random_counts(seed: int, documents: int = 40) -> np.ndarray:
 
 
 def f1_counts(seed: int, documents: int) -> np.ndarray:
-    """Correct, predicted and gold annotations of one type, (documents, 1, 3)."""
+    """Return correct, predicted and gold annotations of one type, (documents, 1, 3)."""
     rng = np.random.default_rng(seed)
     support = np.random.default_rng(9).integers(0, 4, documents)
     correct = rng.binomial(support, 0.6)
@@ -33,7 +33,7 @@ def f1_counts(seed: int, documents: int) -> np.ndarray:
 
 
 def brute_p_value(first: np.ndarray, second: np.ndarray) -> float:
-    """Share of all exchanges, one by one, in which F1 differs as much as it does."""
+    """Return the share of all exchanges in which F1 differs by at least the observed difference."""
     def f1(counts: np.ndarray) -> float:
         correct, predicted, support = counts.sum(axis=(0, 1))
         return 2 * correct / (predicted + support)
@@ -54,7 +54,7 @@ def test_f1_is_compared_by_exchanging_documents() -> None:
         found = compare_samples([Sample(first, matches)], [Sample(second, matches)],
                                 SETTINGS)["f1"]
         assert found.p_value == pytest.approx(brute_p_value(first, second))
-        assert found.interval is None  # so few documents bound nothing
+        assert found.interval is None  # too few documents for an interval
 
 
 def test_intervals_of_f1_equal_a_loop_over_resamples() -> None:
@@ -73,7 +73,7 @@ def test_intervals_of_f1_equal_a_loop_over_resamples() -> None:
 
 
 def pair_sample(seed: int, documents: int = 25) -> PairSample:
-    """Scores of items, some documents with two; gold is the same for every seed."""
+    """Return scores of items, some documents with two; gold is the same for every seed."""
     rng = np.random.default_rng(seed)
     owners = np.repeat(np.arange(documents), 1 + np.arange(documents) % 2)
     gold = np.round(np.random.default_rng(0).normal(size=len(owners)), 1)
@@ -115,7 +115,7 @@ def test_seeds_exchange_documents_together() -> None:
     found = compare_samples(first, second, SETTINGS)["accuracy"]
     means = [np.mean([seed.metrics()["accuracy"] for seed in seeds]) for seeds in (first, second)]
     assert found.value == pytest.approx(means[0] - means[1])
-    # Accuracy has the same denominators for all seeds, so that its mean is that of their counts.
+    # Accuracy has the same denominators for all seeds, so its mean is computed from mean counts.
     joined = [Sample(sum(seed.counts for seed in seeds), accuracy)
               for seeds in (first, second)]
     theirs = compare_samples(joined[:1], joined[1:], SETTINGS)["accuracy"]
@@ -124,12 +124,12 @@ def test_seeds_exchange_documents_together() -> None:
 
 
 def outcomes(rng: np.random.Generator, chances: np.ndarray, seeds: int) -> list[Sample]:
-    """A model's right answers, of seeds that answer each document rightly by the same chance."""
+    """Return correct answers for seeds with the same probability for each document."""
     return [Sample(np.stack([rng.binomial(1, chances), np.ones(len(chances))],
                                  axis=1).astype(float), accuracy) for _ in range(seeds)]
 
 
-def test_f1_of_other_numbers_of_seeds_is_exchanged_by_every_pair() -> None:
+def test_different_numbers_of_seeds_are_exchanged_in_all_pairs() -> None:
     first = [f1_counts(seed, 6) for seed in (1, 2)]
     second = [f1_counts(3, 6)]
 
@@ -150,9 +150,9 @@ def test_f1_of_other_numbers_of_seeds_is_exchanged_by_every_pair() -> None:
 
 
 @pytest.mark.parametrize(("seeds", "chance"), [((1, 5), 0.9), ((3, 2), 0.6), ((2, 5), None)])
-def test_models_that_do_not_differ_are_told_apart_as_seldom_as_p_says(
-        seeds: tuple[int, int], chance: float | None) -> None:
-    """Documents of one difficulty or of many; a single seed is skewed against the mean of five."""
+def test_equal_models_are_rejected_at_the_level_of_p( seeds: tuple[int, int],
+                                                     chance: float | None) -> None:
+    """Documents are equally or differently hard; one seed is skewed against the mean of five."""
     rng = np.random.default_rng(5)
     settings = StatisticsConfig(resamples=199)
     p_values = []

@@ -1,4 +1,4 @@
-"""Classification and similarity of texts and of pairs, on toys and on BIOSSES."""
+"""Classification and similarity of texts and pairs, on toy data and on BIOSSES."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ def test_label_sets_are_learned_and_transformers_agrees(tuned: Path) -> None:
 
 
 def scored(bert: Path, probabilities: np.ndarray, **settings: Any) -> Evaluation:
-    """Score probabilities of the labels of 40 records."""
+    """Score label probabilities for 40 records."""
     task = multilabel(bert, **settings)
     examples = task.read("train", signed(4, 40)).examples
     return task.score(examples, [[row] for row in np.log(probabilities / (1 - probabilities))])
@@ -365,8 +365,8 @@ def test_predictions_have_the_scale_of_the_scores_and_equal_transformers( checkp
      r"a\.jsonl:7: key 'score' is missing; expected the similarity of the texts"),
     (Record(id="1", text="il", text_pair="la", score=1.0), DataError,
      "train: found 1 different scores in 1 records, expected two or more")])
-def test_records_that_teach_nothing_are_refused(bert: Path, given: Record, error: type[Exception],
-                                                found: str) -> None:
+def test_unusable_records_are_errors(bert: Path, given: Record, error: type[Exception],
+                                     found: str) -> None:
     with pytest.raises(error, match=found):
         similarity(bert).read("train", [given])
 

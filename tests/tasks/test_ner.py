@@ -207,7 +207,7 @@ def test_every_scheme_recovers_its_entities(scheme: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["bio", "bioul"])
-def test_allowed_transitions_equal_those_of_real_entities(scheme: str) -> None:
+def test_allowed_transitions_equal_transitions_in_entities(scheme: str) -> None:
     """Entities of up to three words produce exactly the allowed pairs of tags."""
     labels = group_labels(scheme, "XY", False)[0]
     made = set()

@@ -84,7 +84,7 @@ def numbers(value: Any) -> list[float]:
     return [value] if isinstance(value, float | int) else []
 
 
-# The last of five batches has one input, so a second process gets none.
+# The last of five batches has one input, so a second process gets no input.
 @pytest.mark.parametrize(("task", "settings"), [
     ("ner", ("--micro-batch-size", 3, "--seeds", 2)), ("ner", ("--crf",)), ("qa", ("--stride", 4)),
     ("classification", ("--class-weights", "balanced")), ("multilabel", ()),

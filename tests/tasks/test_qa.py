@@ -38,7 +38,7 @@ TEXT = ("Il paziente ha l'ipertensione arteriosa, e (PKU). Caffe\u0301 naÃ¯ve ðŸ
 
 
 def records(seed: int, count: int, without: int = 0) -> list[Record]:
-    """Texts with one disease, the answer to every question; the first texts contain none."""
+    """Texts with one disease, the answer to every question; the first texts have no answer."""
     rng = random.Random(seed)
     made = []
     for number in range(count):
@@ -308,7 +308,7 @@ def test_no_answer_is_learned_with_a_threshold(bert: Path, tmp_path: Path) -> No
                for record in bmtools.tasks.predict(test, tmp_path / "tuned"))
 
 
-def test_a_model_of_transformers_answers_and_keeps_its_head(bert: Path, tmp_path: Path) -> None:
+def test_transformers_model_answers_and_keeps_its_head(bert: Path, tmp_path: Path) -> None:
     """It has no bmtools.json, and its outputs are named LABEL_0 and LABEL_1."""
     AutoModelForQuestionAnswering.from_pretrained(bert).save_pretrained(tmp_path / "hub")
     AutoTokenizer.from_pretrained(bert).save_pretrained(tmp_path / "hub")
@@ -322,7 +322,7 @@ def test_a_model_of_transformers_answers_and_keeps_its_head(bert: Path, tmp_path
 # Data
 
 
-def test_sets_are_described(bert: Path) -> None:
+def test_sets_are_counted_and_noted(bert: Path) -> None:
     task = qa(bert, max_answer_tokens=2)
     task.read("train", records(1, 5))
     found = task.read("dev", [
@@ -344,12 +344,12 @@ def test_sets_are_described(bert: Path) -> None:
     ({"text": "nf1"}, (10, 13)), ({"text": "F"}, (1, 2)), ({"text": " NF1 "}, (10, 13)),
     ({"text": " NF1", "start": 9}, (10, 13)),
     ({"text": "asma"}, None), ({"text": ""}, None)])
-def test_answers_without_a_place_are_searched(answer: dict[str, Any],
-                                              span: tuple[int, int] | None) -> None:
+def test_answers_without_start_are_searched(answer: dict[str, Any], span: tuple[int,
+                                            int] | None) -> None:
     assert find_answer("NF10, NF2 NF1 NF1", answer) == span
 
 
-def test_records_without_a_question_are_refused_or_collected(bert: Path, tmp_path: Path) -> None:
+def test_records_without_a_question_are_rejected(bert: Path, tmp_path: Path) -> None:
     bad = [Record(id="x", text="il", answers=[], place="a.jsonl:7"),
            Record(id="y", text="il", question=" ", answers=[], place="a.jsonl:8"),
            Record(id="z", text="il", question="chi", place="a.jsonl:9")]

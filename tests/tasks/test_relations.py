@@ -60,7 +60,7 @@ def records(seed: int, count: int, facts: int = 2) -> list[Record]:
 
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random one-layer model; its vocabulary contains neither @ nor $."""
+    """A random one-layer model; its vocabulary does not contain @ and $."""
     tokenizer = learn_wordpiece([record["text"] for record in records(0, 50)], 200)
     return save_random(tmp_path_factory.mktemp("models") / "bert", tokenizer)
 

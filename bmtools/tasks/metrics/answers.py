@@ -50,7 +50,7 @@ def normalize_answer(text: str, lang: str = "en") -> str:
 def match_answer(gold: Sequence[str], predicted: str, lang: str = "en") -> tuple[float, float]:
     """Compare an answer with each gold answer by SQuAD's rules and return the best values.
 
-    Gold answers that are empty after normalization are ignored if others remain. If none remains,
+    Gold answers that are empty after normalization are ignored if others remain. If all are empty,
     or there are no gold answers, the prediction must be empty (SQuAD 2.0).
 
     Returns:
@@ -106,8 +106,8 @@ def rank_factoid(synonyms: Iterable[str], ranked: Sequence[str]) -> tuple[float,
         ranked: answers, best first.
 
     Returns:
-        strict: 1 if the first answer is correct, or 0; lenient: 1 if one of the first five is
-        correct, or 0; and the reciprocal of the rank of the first correct one of these five, or 0.
+        strict, 1 if the first answer is correct, or 0; lenient, 1 if one of the first five is
+        correct, or 0; and the reciprocal rank of the first correct answer among these, or 0.
     """
     right = set(map(_folded, synonyms))
     places = [place for place, answer in enumerate(ranked[:MOST_ANSWERS], 1)
@@ -148,7 +148,7 @@ def bioasq_answers(records: Iterable[Record], reject: Reject,
 
     Args:
         records: records with `answers` or `label` as `predict` writes them.
-        reject: receives records with neither key, and repeated ids.
+        reject: receives records without both keys, and repeated ids.
         predicted: key of the object with predictions, or `answers` or `label` itself.
     """
     bodies, labels = dict[str, str](), dict[str, str]()

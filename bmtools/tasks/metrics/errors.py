@@ -23,7 +23,7 @@ NONE = "-"
 
 
 class Pair(NamedTuple):
-    """A gold mention and its prediction, one of which may be absent.
+    """A gold mention and its prediction; one may be absent.
 
     Args:
         kind: one of `KINDS`.
@@ -202,7 +202,7 @@ def _bins(scores: np.ndarray, correct: np.ndarray) -> list[Scores]:
 
 def kept_at_precision(scores: np.ndarray, correct: np.ndarray,
                       precision: float = PRECISION) -> tuple[float, float | None]:
-    """Find the lowest score threshold at which predictions reach a precision.
+    """Find the lowest score threshold where predictions reach a precision.
 
     Returns:
         share of predictions with at least this score, and the score; 0 and None if no threshold

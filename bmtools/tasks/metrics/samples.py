@@ -151,7 +151,7 @@ def _subtoken_metrics(totals: np.ndarray) -> Values:
 
 
 def _subtoken_runs(pairs: Pairs) -> Iterator[Entry]:
-    """Yield the counts of correct and of predicted runs of tokens."""
+    """Yield the counts of correct and predicted token runs."""
     for owner, gold, predicted in zip(pairs.owners, pairs.gold, pairs.predicted, strict=True):
         right, found = token_runs(predicted.get(SUBTOKENS, ()), typed_spans(gold))
         for column, runs in enumerate((right & found, found)):
@@ -327,10 +327,10 @@ class TaskMetrics:
         compared: metrics used to compare models; the first is the main metric.
         sample: function that makes the counts for the metrics.
         kinds: function that lists a record's types or labels.
-        by: name of the breakdown of scores: type or label; empty for no breakdown.
+        by: type or label, if scores are broken down by it, or empty.
         measure_kind: function that computes the metrics of one type or label.
         counts: columns of the counts shown in lines, by name.
-        errors: function that returns counts of kinds of error, confusions and calibration.
+        errors: function that returns error counts, confusions and calibration.
     """
 
     key: str

@@ -61,7 +61,7 @@ from bmtools.tasks.tagging import OUTSIDE, SUBTOKEN_F1, SUBTOKENS, TaggedTokens
 
 @dataclass(frozen=True)
 class Predictions:
-    """Predictions of one model, or of one of its seeds.
+    """Predictions of one model or one seed.
 
     Args:
         name: name of these predictions.
@@ -180,7 +180,7 @@ def _match(gold: RecordSource, runs: Sequence[Predictions], config: TaskScoresCo
     """Read gold records and predictions.
 
     Returns:
-        the task; the settings with its definition; gold records; for each run, its predictions
+        the task, the settings with its definition, gold records, and each run's predictions
         in the order of the gold records.
     """
     name = _source_name(gold)
@@ -254,8 +254,8 @@ def _by_question(gold: Mapping[str, Record], found: Sequence[Mapping[str, Record
         key: key of the predictions.
 
     Yields:
-        records by question: first the gold ones, whose `answers` are all correct answers; then
-        for each model, the ones with its answers from all texts.
+        records by question: first the gold ones, with all correct `answers`, then one set for
+        each model, with its answers from all texts.
     """
     places = {one: place for place, one in enumerate(gold)}
 
@@ -522,7 +522,7 @@ def choose_annotations(record: Record, key: str, config: TaskScoresConfig) -> Re
 
 
 def _choose_tag(tag: str, types: Collection[str | None], merged: str | None) -> str:
-    """Keep a tag of one of the types, or any tag without types; use the merged type if given."""
+    """Keep a tag if its type is given, or if no types are given; use the merged type if set."""
     prefix, _, kind = tag.partition("-")
     if tag == OUTSIDE or (types and kind not in types):
         return OUTSIDE
