@@ -65,7 +65,7 @@ class HashIndex:
         self.hashes = hashes[self.order]
 
     def find(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the positions of values that the index contains, and their first in `order`."""
+        """Return the positions of found values, and the first position of each in `order`."""
         first_table, second_table = self._tables
         places = np.flatnonzero(first_table[values & self._mask])
         places = places[second_table[values[places] >> _SHIFTS[1] & self._mask]]

@@ -36,7 +36,7 @@ class Tally:
             self.reject(error)
 
     def lose(self, what: str, place: str, reason: str, content: object) -> None:
-        """Count a lost part of a record that is kept, and reject the part if `reject` collects.
+        """Count a lost part of a record that is kept, and reject the part if `reject` is given.
 
         Args:
             what: name of the lost part in `counts`.

@@ -56,7 +56,7 @@ def bioasq_records(names: Iterable[str], tally: Tally, type: QuestionType) -> It
         names: JSON files with `questions`, compressed or not; `-` for stdin.
         type: type of the questions; other questions are left out and counted.
         tally: counts questions by type, snippets and omissions.
-            It rejects questions that cannot be read, and if `reject` collects, also questions
+            It rejects questions that cannot be read, and if `reject` is given, also questions
             without snippets.
     """
     for name in names:
@@ -141,7 +141,7 @@ def biobit_records(names: Iterable[str], tally: Tally, split: str) -> Iterator[R
         names: JSON files of lists by split, compressed or not; `-` for stdin.
         split: key of the list, such as `train`.
         tally: counts answers found and questions left out.
-            It rejects questions that cannot be read, and if `reject` collects, also questions whose
+            It rejects questions that cannot be read, and if `reject` is given, also questions whose
             answer is not in the text.
     """
     for name in names:

@@ -50,7 +50,7 @@ def brat_records(names: Iterable[str], tally: Tally,
             folder.
         label_files: tables of document and label, separated by tabs, which become `labels`.
         tally: counts annotations at their offset, moved and lost, and relations lost.
-            It rejects lines that cannot be read, and lost annotations if `reject` collects.
+            It rejects lines that cannot be read, and lost annotations if `reject` is given.
 
     Raises:
         DataError: annotations have no text, or two have the same name.

@@ -71,7 +71,7 @@ def chemprot_records(abstracts: Iterable[str], tally: Tally, entity_files: Seque
         default_type: type of the entities in SciBERT's layout.
         tally: counts annotations at their offset, moved, repeated and lost, corrected types,
             and relations repeated and lost.
-            It rejects lines that cannot be read, and lost annotations if `reject` collects.
+            It rejects lines that cannot be read, and lost annotations if `reject` is given.
     """
     if not entity_files and not relation_files:
         return marked_records(abstracts, default_type, tally)
@@ -178,7 +178,7 @@ def biored_records(texts: Iterable[str], tally: Tally, entity_files: Iterable[st
         pairs: see `concept_relations`.
         tally: counts annotations at their offset, moved, repeated and lost, corrected types,
             and relations repeated and lost.
-            It rejects lines that cannot be read, and lost annotations if `reject` collects.
+            It rejects lines that cannot be read, and lost annotations if `reject` is given.
     """
     mentions = by_document(entity_files, "annotations",
                            partial(_biored_mention, counts=tally.counts), tally)

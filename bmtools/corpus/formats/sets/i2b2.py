@@ -41,7 +41,7 @@ def i2b2_2010_records(names: Iterable[str], tally: Tally) -> Iterator[Record]:
     Args:
         names: files, folders or zip archives.
         tally: counts annotations at their offset, moved and lost, and relations lost.
-            It rejects lines that cannot be read, and lost annotations if `reject` collects.
+            It rejects lines that cannot be read, and lost annotations if `reject` is given.
 
     Raises:
         DataError: a text is missing, or two files have the same name and ending.
@@ -138,7 +138,7 @@ def i2b2_xml_records(names: Iterable[str], tally: Tally) -> Iterator[Record]:
     Args:
         names: files, folders or zip archives; `-` for stdin.
         tally: counts annotations at their offset, moved and lost, and relations lost.
-            It rejects files that cannot be read, and lost annotations if `reject` collects.
+            It rejects files that cannot be read, and lost annotations if `reject` is given.
     """
     for name in set_files(names, ".xml", counts=tally.counts):
         for root in xml_elements(name, _ROOTS, _ROOTS):

@@ -53,7 +53,7 @@ def pubtator_records(names: Iterable[str], tally: Tally,
         names: files, compressed or not; `-` for stdin.
         pairs: see `concept_relations`.
         tally: counts annotations at their offset, moved and lost, and relations lost.
-            It rejects lines that cannot be read, and lost annotations if `reject` collects.
+            It rejects lines that cannot be read, and lost annotations if `reject` is given.
     """
     for name in names:
         document: _Document | None = None

@@ -65,7 +65,7 @@ def squad_records(names: Iterable[str], tally: Tally) -> Iterator[Record]:
     Args:
         names: JSON files, compressed or not; `-` for stdin.
         tally: counts answers at their offset, moved and lost, and questions without answers.
-            It rejects questions that cannot be read, and lost answers if `reject` collects, because
+            It rejects questions that cannot be read, and lost answers if `reject` is given, because
             a loss does not stop a run.
     """
     for name in names:

@@ -52,7 +52,7 @@ def standoff_records(corpora: Iterable[str], tally: Tally,
         annotations: files of mentions, separated by tabs: `id start end mention type`, or with `T`
             or `A` after the id if offsets count from the title or the abstract.
         tally: counts matched, moved, lost and repeated annotations.
-            It rejects lines that cannot be read, and lost annotations if `reject` collects.
+            It rejects lines that cannot be read, and lost annotations if `reject` is given.
     """
     waiting = by_document(annotations, "annotations", partial(_mention, counts=tally.counts), tally)
     seen: dict[str, bytes] = {}

@@ -38,7 +38,7 @@ def xmi_records(names: Iterable[str], tally: Tally) -> Iterator[Record]:
     Args:
         names: files, folders or zip archives; `-` for stdin.
         tally: counts annotations at their offset and lost, and relations lost.
-            It rejects files that cannot be read, and lost annotations if `reject` collects.
+            It rejects files that cannot be read, and lost annotations if `reject` is given.
     """
     for name in set_files(names, ".xml", ".xmi", counts=tally.counts):
         for root in xml_elements(name, ("xmi:XMI",), (f"{_XMI}XMI",)):
