@@ -1,8 +1,8 @@
 """OWASP's completeness of an AI bill of materials, from its published fields and weights.
 
-Source: GenAI-Security-Project/aibom-generator, `field_registry.json` and `scoring.py`: each
-category gives its weight times the share of its fields that are there; missing critical and
-important fields lower the sum. Fields of GGUF files count only where they are.
+Source: GenAI-Security-Project/aibom-generator, `field_registry.json` and `scoring.py`. Each
+category contributes its weight times the share of its fields that are present. Missing critical and
+important fields lower the sum. Fields of GGUF files count only if they are present.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CONSIDERATIONS = {"technicalLimitations": ["technicalLimitations"],
 
 
 def missing_fields(bom: dict[str, Any]) -> list[str]:
-    """Return the registry's fields that a bill lacks."""
+    """Return the registry's fields that are missing in a bill of materials."""
     return [name for names in FIELDS.values() for name in names if not _is_there(bom, name)]
 
 

@@ -1,4 +1,4 @@
-"""Exact stand-ins on a CPU for torch's attention kernels of GPUs, as picky as they are."""
+"""Exact CPU stand-ins for torch's GPU attention kernels, with the same checks of their input."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNUSED = torch.empty(0)
 
 
 def visible(boundaries: Tensor, window: tuple[int, int]) -> Tensor:
-    """Tell what each token sees: (tokens, tokens) bool."""
+    """Return which tokens each token can attend to: (tokens, tokens) bool."""
     lengths = boundaries.diff().long()
     document = torch.arange(len(lengths)).repeat_interleave(lengths)
     places = torch.arange(len(document))
@@ -31,14 +31,14 @@ def weights(query: Tensor, key: Tensor, seen: Tensor, scale: float) -> Tensor:
 
 
 def kept(shape: torch.Size, dropout: float, seed: int) -> Tensor:
-    """What dropout leaves of weights: 0 or the factor that makes up for the others."""
+    """Return the factors of dropout: 0, or the factor that compensates for dropped weights."""
     drawn = torch.rand(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     return (drawn >= dropout) / (1 - dropout)
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, seen: Tensor, scale: float,
            dropout: float = 0.0, seed: int = 0) -> Tensor:
-    """Attend by a mask over all pairs of tokens."""
+    """Compute attention with a mask over all pairs of tokens."""
     share = weights(query, key, seen, scale)
     return torch.einsum("hqk,khw->qhw", share * kept(share.shape, dropout, seed),
                         value.double()).to(query.dtype).contiguous()
@@ -46,7 +46,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, seen: Tensor, scale: float
 
 def gradients(gradient: Tensor, query: Tensor, key: Tensor, value: Tensor, seen: Tensor,
               scale: float, dropout: float, seed: int) -> tuple[Tensor, ...]:
-    """Differentiate `attend` by its first three arguments."""
+    """Differentiate `attend` with respect to its first three arguments."""
     share = weights(query, key, seen, scale)
     factor = kept(share.shape, dropout, seed)
     gradient = gradient.double()
@@ -60,11 +60,11 @@ def gradients(gradient: Tensor, query: Tensor, key: Tensor, value: Tensor, seen:
 
 def check(parts: tuple[Tensor, ...], boundaries: tuple[Tensor, Tensor], longest: tuple[int, int],
           halves: bool) -> None:
-    """Refuse what the kernels refuse, or compute wrongly in silence."""
+    """Raise an error for input that the kernels reject, or compute wrongly without an error."""
     lengths = boundaries[0].diff()
     assert boundaries[0].dtype == torch.int32 and boundaries[0].is_contiguous()
     assert torch.equal(*boundaries) and int(lengths.min()) > 0
-    # Tokens outside of all documents would have gradients that are no numbers.
+    # Tokens outside all documents would have NaN gradients.
     assert int(boundaries[0][-1]) == parts[0].shape[-3]
     assert longest[0] == longest[1] and int(lengths.max()) <= longest[0] <= parts[0].shape[-3]
     dtype = parts[0].dtype
@@ -136,7 +136,7 @@ def efficient_backward(gradient: Tensor, query: Tensor, key: Tensor, value: Tens
 
 @contextmanager
 def registered() -> Iterator[list[str]]:
-    """Have torch call the stand-ins for tensors on the CPU; the list collects their names."""
+    """Make torch call the stand-ins for tensors on the CPU; the list collects their names."""
     calls: list[str] = []
     library = torch.library.Library("aten", "IMPL")
     for name, function in (("_flash_attention_forward", flash_forward),

@@ -1,4 +1,4 @@
-"""A headless Chromium, driven over a pipe by its own protocol; it has no network."""
+"""A headless Chromium without network, controlled over a pipe by its protocol."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Browser:
             self.call(f"{domain}.enable")
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Call a method of the protocol; requests and messages meanwhile are recorded."""
+        """Call a method of the protocol; record requests and messages until the answer arrives."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": parameters,
                    **({"sessionId": self._session} if self._session else {})}
@@ -74,7 +74,7 @@ class Browser:
             self.messages.append(json.dumps(parameters))
 
     def open(self, path: Path, width: int, dark: bool = False, medium: str = "screen") -> None:
-        """Open a file in a window of a width, in a theme, for a screen or for print."""
+        """Open a file in a window of a given width, in a theme, for a screen or for print."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=900,
                   deviceScaleFactor=1, mobile=width < 600)
         self.call("Emulation.setEmulatedMedia", media=medium, features=[
@@ -89,7 +89,7 @@ class Browser:
                          returnByValue=True)["result"].get("value")
 
     def picture(self, path: Path, height: float = 0, top: float = 0) -> None:
-        """Write a picture of the page, or of so many pixels of it."""
+        """Save a picture of the page, or of a part with this height in pixels."""
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
         clip = {**size, "y": top, "scale": 1,
                 "height": min(height or size["height"], size["height"] - top)}
@@ -103,7 +103,7 @@ def browser(folder: Path) -> Iterator[Browser]:
     read_commands, commands = os.pipe()
     answers, write_answers = os.pipe()
 
-    # The protocol takes descriptors 3 and 4.
+    # The protocol uses file descriptors 3 and 4.
     redirected = f'exec "$@" 3<&{read_commands} 4>&{write_answers}'
     process = subprocess.Popen(
         ["bash", "-c", redirected, "bash", str(PROGRAM), *_FLAGS, f"--user-data-dir={folder}",

@@ -23,7 +23,7 @@ from bmtools.io import system as system_module
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-# Shells start background jobs with Ctrl-C ignored, nohup with hang-ups, and children inherit that.
+# Shells start background jobs with Ctrl-C ignored, nohup ignores hang-ups; children inherit both.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 pytest_plugins = ["ray_nodes", "toy_models"]
@@ -32,7 +32,7 @@ WARM = Path(__file__).with_name("warm_bmtools.py")
 
 
 def pytest_collection_finish() -> None:
-    """Keep modules and thousands of tests out of each later collection of garbage."""
+    """Exclude modules and thousands of tests from later garbage collections."""
     gc.collect()
     gc.freeze()
 
@@ -67,7 +67,7 @@ def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Callable[..., Outcome]:
 
 @pytest.fixture
 def process() -> Callable[..., Outcome]:
-    """Run `python -m bmtools` in a process of its own, with text or bytes on stdin."""
+    """Run `python -m bmtools` in a new process, with text or bytes on stdin."""
     return partial(_run_process, sys.executable, "-m", "bmtools")
 
 
@@ -87,7 +87,7 @@ def _run_process(*arguments: object, stdin: str | bytes = b"", **environment: st
 
 @pytest.fixture(scope="session")
 def warm_bmtools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Make a folder with `bmtools` and `python` that start at once; see `warm_bmtools.py`."""
+    """Make a folder with `bmtools` and `python` that start immediately; see `warm_bmtools.py`."""
     folder = tmp_path_factory.mktemp("bin")
     call = f'exec "{sys.executable}" -S -E "{WARM}" call "{folder}/socket"'
     for name, lines in (("bmtools", [f'{call} bmtools "$@"']),
@@ -120,14 +120,14 @@ def write_lines(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture(autouse=True)
 def no_accelerator_state() -> None:
-    """Forget the precision of earlier runs, which Accelerate keeps for the whole process."""
+    """Reset the precision of earlier runs, which Accelerate keeps for the whole process."""
     if state := sys.modules.get("accelerate.state"):
         state.AcceleratorState._reset_state()
 
 
 @pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
-    """Keep torch to one thread: tiny models lose more by threads than they gain."""
+    """Limit torch to one thread, because threads slow down tiny models."""
     import torch
 
     before = torch.get_num_threads()
@@ -159,7 +159,7 @@ def no_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
-    """Replace the root of the file system: `system("proc/cpuinfo", text)` writes a file of it."""
+    """Replace the file system's root: `system("proc/cpuinfo", text)` writes a file in it."""
     monkeypatch.setattr(system_module, "_SYSTEM", tmp_path)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)), raising=False)
     monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 2**24}.get)

@@ -1,4 +1,4 @@
-"""Files with faults."""
+"""Damaged copies of files."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 
 
 def damaged(content: bytes, most: Sequence[int]) -> Iterator[bytes]:
-    """Yield 300 copies, each without some bytes in one place, or with another one for them.
+    """Yield 300 copies that each have some bytes removed or replaced by one byte.
 
     Args:
-        content: whole.
-        most: numbers of bytes, one of which is replaced.
+        content: the undamaged file.
+        most: maximum numbers of bytes to remove or replace; one of them is chosen for each copy.
     """
     rng = random.Random(0)
     for _ in range(300):

@@ -1,7 +1,7 @@
-"""The blocks of code in README and docs/, and the calls of bmtools in them.
+"""The code blocks in README and docs/, and the calls of bmtools in them.
 
-A block whose first line has a title that begins with `needs` is not run: ```sh title="needs a GPU".
-Its commands and options are checked all the same.
+A block whose first line has a title that begins with `needs` does not run, such as
+```sh title="needs a GPU". Its commands and options are still checked.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Block:
     """A block of code.
 
     Args:
-        language: such as sh; empty where none is named.
-        needs: what a machine needs to run it, or nothing.
+        language: language of the block, such as sh; empty if none is given.
+        needs: requirement of the block on the machine, or an empty string.
         code: its lines.
     """
 
@@ -61,14 +61,14 @@ def calls(document: Path) -> Iterator[list[str]]:
             plain = re.sub(r"\d?>+ ?\S+", "", part.replace("- run:", ""))
             try:
                 words = shlex.split(plain)
-            except ValueError:  # a call within quotes, as another program's argument
+            except ValueError:  # a call inside quotes, as the argument of another program
                 words = shlex.split(plain.replace("'", ""))
             if "bmtools" in words:
                 yield words[words.index("bmtools") + 1:]
 
 
 def find_command(words: list[str]) -> tuple[click.Command, list[str]]:
-    """Find the command that words call, and the words after its name."""
+    """Return the command that the words call, and the remaining words."""
     command: click.Command = bmtools
     rest = list(words)
     while isinstance(command, click.Group) and rest and not rest[0].startswith(("-", "...")):
@@ -79,7 +79,7 @@ def find_command(words: list[str]) -> tuple[click.Command, list[str]]:
 
 
 def check_values(command: click.Command, words: list[str]) -> None:
-    """Parse the words of a call, and convert values that name no file."""
+    """Parse the words of a call, and convert values that are not file names."""
     context = click.Context(command)
     values, _, _ = command.make_parser(context).parse_args(list(words))
     for parameter in command.get_params(context):

@@ -12,7 +12,7 @@ from bmtools.cli.main import bmtools
 def every_command(command: click.Command = bmtools, parent: click.Context | None = None,
                   words: tuple[str, ...] = (),
                   ) -> Iterator[tuple[tuple[str, ...], click.Command, click.Context]]:
-    """Yield the words of each command and group, itself and a context of it."""
+    """Yield the words of each command and group, the command itself and a context for it."""
     context = click.Context(command, parent, words[-1] if words else "bmtools")
     yield words, command, context
     if isinstance(command, click.Group):

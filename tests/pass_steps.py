@@ -1,4 +1,4 @@
-"""Steps and workers of passes, which worker processes can import."""
+"""Steps and workers of passes that worker processes can import."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bmtools.records import Record
 
 
 class Odd:
-    """Step that keeps odd numbers, in capital letters; zero is a bad text."""
+    """Step that keeps odd numbers, in capital letters; zero is an invalid text."""
 
     def __init__(self, capitals: bool = True) -> None:
         self._capitals = capitals
@@ -31,7 +31,7 @@ def make_odd() -> Odd:
 
 
 class TwoOutcomes:
-    """Worker that makes two outcomes of a file."""
+    """Worker that returns two outcomes for a file."""
 
     def __call__(self, part: InputFile) -> Iterator[Outcome]:
         content = Path(part.name).read_bytes()

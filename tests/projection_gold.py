@@ -1,8 +1,8 @@
-"""Gold of projected entities, made by hand, and of arguments, whose projection people revised.
+"""Gold data for projection: entities annotated by hand, and arguments revised by people.
 
-As a program: `python tests/projection_gold.py DATA FOLDER` writes source, translation and gold of
-the first. With these files and those of the second it measures the confidence, and writes the
-calibration that is shipped, confidence.json.
+As a program, `python tests/projection_gold.py DATA FOLDER` writes source, translation and gold data
+of the entities. With these files and the files of the arguments it measures the confidence, and
+writes the calibration that bmtools contains, confidence.json.
 """
 
 from __future__ import annotations
@@ -109,9 +109,9 @@ def argument_records(path: Path, place: str, lang: str) -> list[Record]:
 
 
 def gold_documents(data: Path) -> list[DocumentPair]:
-    """Pair the sentences of the three sets with their gold, whose place names the set.
+    """Pair the sentences of the three sets with their gold data, whose place names the set.
 
-    That of sentences whose gold contradicts the English spans ends with `CONTRADICTORY`.
+    The place of sentences whose gold contradicts the English spans ends with `CONTRADICTORY`.
     """
     pairs = [pair for name, files in ARGUMENTS.items() for both in files
              for pair in zip(*(argument_records(data / "parallel" / path, name, lang)
@@ -125,9 +125,9 @@ def gold_documents(data: Path) -> list[DocumentPair]:
 
 
 def contradicts(source: Record, gold: Record) -> bool:
-    """Return whether a span begins one sentence, and not the other, and not behind `The` or `Il`.
+    """Return whether a span begins only one of the two sentences, without `The` or `Il` before it.
 
-    An id, or the order, tells which spans belong together.
+    Spans belong together if they have the same id or position.
     """
     left, right = (sorted(one["entities"], key=lambda entity: entity.get("id", "0"))
                    for one in (source, gold))
@@ -144,9 +144,9 @@ def contradicts(source: Record, gold: Record) -> bool:
 
 
 def left_out(samples: Sequence[Sample]) -> dict[str, list[tuple[float, bool, bool]]]:
-    """Fit on two sets, try on the third: confidence, rightness and whether its gold contradicts.
+    """Fit on two sets and test on the third: confidence, correctness, and contradictory gold.
 
-    Of the spans within their sentences.
+    Uses spans inside sentences.
     """
     within = [(name.removesuffix(CONTRADICTORY), values, right, name.endswith(CONTRADICTORY))
               for name, values, right in samples if not values[WHOLE]]
@@ -159,7 +159,7 @@ def left_out(samples: Sequence[Sample]) -> dict[str, list[tuple[float, bool, boo
 
 
 def kept(found: Sequence[tuple[float, bool]], precision: float = 0.95) -> float:
-    """Return the largest share of spans above a confidence of which so many are right."""
+    """Return the largest share of spans above a confidence at which this precision is reached."""
     ordered = sorted(found, reverse=True)
     right = list(accumulate(good for _, good in ordered))
     return max((at for at in range(1, len(ordered) + 1) if right[at - 1] >= precision * at
@@ -168,7 +168,7 @@ def kept(found: Sequence[tuple[float, bool]], precision: float = 0.95) -> float:
 
 
 def measure(samples: Sequence[Sample]) -> Iterator[str]:
-    """Describe the confidence of spans within sentences on each set, left out of the fit."""
+    """Describe the confidence of spans inside sentences for each set, with a fit on the others."""
     for name, found in left_out(samples).items():
         for kind in ("all", "consistent"):
             own = [(confidence, right) for confidence, right, contradictory in found

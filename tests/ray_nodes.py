@@ -14,7 +14,7 @@ NODES = 2
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """Two nodes, and a head that does no work; commands are connected to any of the three."""
+    """Two worker nodes and a head without work; commands connect to any of the three."""
     pytest.importorskip("ray", reason="the extra ray is not installed")
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     from ray.cluster_utils import Cluster
@@ -22,7 +22,7 @@ def cluster() -> Iterator[Any]:
     before = signal.getsignal(signal.SIGTERM)
     one = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
     one.nodes = [one.add_node(num_cpus=1) for _ in range(NODES)]
-    signal.signal(signal.SIGTERM, before)  # its nodes end the process at one
+    signal.signal(signal.SIGTERM, before)  # Ray's handler would end this process
     yield one
     one.shutdown()
 

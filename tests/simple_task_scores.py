@@ -1,4 +1,4 @@
-"""Scores of mentions, each by its definition, to hold `task_scores` against."""
+"""Scores of mentions, each computed from its definition, for comparison with `task_scores`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bmtools.tasks.metrics.spans import Mention
 
 
 def score_matches(correct: int, predicted: int, support: int) -> dict[str, Any]:
-    """Compute precision, recall and F1 to six digits; each is 0 where it would divide by 0."""
+    """Compute precision, recall and F1 to six digits; each is 0 if its denominator is 0."""
     return {"precision": round(correct / (predicted or 1), 6),
             "recall": round(correct / (support or 1), 6),
             "f1": round(2 * correct / (predicted + support or 1), 6),
@@ -20,7 +20,7 @@ def score_matches(correct: int, predicted: int, support: int) -> dict[str, Any]:
 
 def score_spans(gold: Collection[Mention],
                 predicted: Collection[Mention]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """Score mentions strictly: all of them, and those of each type."""
+    """Score mentions strictly, in total and by type."""
     expected, found = set(gold), set(predicted)
     correct, predictions, support = (Counter(kind for *_, kind in mentions)
                                      for mentions in (expected & found, found, expected))
@@ -33,8 +33,8 @@ def score_characters(gold: Collection[Mention], predicted: Collection[Mention],
                      relaxed: bool = False) -> dict[str, float]:
     """Score mentions by the characters that they share with their best counterpart.
 
-    Recall is the mean over gold mentions, precision that over predictions. With `relaxed`, one
-    shared character is as good as all: the lenient measure of n2c2 2018.
+    Recall is the mean over gold mentions, and precision is the mean over predictions. With
+    `relaxed`, one shared character counts like all: the lenient measure of n2c2 2018.
     """
     def f1(one: Mention, other: Mention) -> float:
         if (one[0], one[3]) != (other[0], other[3]):

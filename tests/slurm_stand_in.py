@@ -1,6 +1,6 @@
-"""A stand-in for Slurm's sbatch, srun and scontrol: runs tasks here, one by one.
+"""A stand-in for Slurm's sbatch, srun and scontrol that runs tasks here, one by one.
 
-Called by the name of one of them. `sbatch` reads the script's #SBATCH lines, runs each task of an
+It is called by one of these names. `sbatch` reads the script's #SBATCH lines, runs each task of an
 array, again as often as the task asks `scontrol requeue` for it, and appends its output to
 slurm-JOB.out. In a task's first session, `srun` sends the signal of --signal when the shell command
 SIGNAL_WHEN succeeds.

@@ -1,4 +1,4 @@
-"""Dockerfile and Apptainer.def: the same program, from files that suffice to build it."""
+"""Dockerfile and Apptainer.def contain the same program, and the files needed to build it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def sections() -> dict[str, str]:
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
-def test_both_take_the_files_that_the_package_is_built_from() -> None:
+def test_both_copy_the_files_needed_to_build_the_package() -> None:
     allowed = re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(), re.M)
     copied = [line.split() for line in sections()["files"].strip().splitlines()]
     assert [source for source, _ in copied] == allowed

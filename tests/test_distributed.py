@@ -31,8 +31,9 @@ def test_a_process_of_a_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("processes", "local", "expected"), [
     (8, 8, 8), (16, 8, 8), (4, 2, 2), (8, 1, 8), (12, 8, 12), (2, 4, 2)])
-def test_machines_keep_a_copy_of_sharded_weights_each(
-        monkeypatch: pytest.MonkeyPatch, processes: int, local: int, expected: int) -> None:
-    """Unless one process runs on each, or machines differ."""
+def test_each_machine_keeps_a_copy_of_sharded_weights(monkeypatch: pytest.MonkeyPatch,
+                                                      processes: int, local: int,
+                                                      expected: int) -> None:
+    """Not if each machine runs one process, or if machines run different numbers."""
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(local))
     assert shard_processes(processes) == expected

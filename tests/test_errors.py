@@ -25,12 +25,12 @@ from bmtools.io.failures import WriteError
 @pytest.mark.parametrize("error", [
     BmtoolsError("no"), CheckpointError("model: no"), WriteError("full"),
     RecordError("a.jsonl:3", "key 'id' is missing", {"text": "x"})])
-def test_errors_cross_to_other_processes(error: Exception) -> None:
+def test_errors_can_be_pickled(error: Exception) -> None:
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
 
 
-def test_settings_are_spelled_as_their_user_writes_them() -> None:
+def test_settings_are_spelled_as_the_user_writes_them() -> None:
     assert setting("max_length") == "max_length"
     with settings_spelled_as_flags(), \
             pytest.raises(ValueError, match=r"^--max-length: found 3, expected 8 or more$"):
@@ -55,7 +55,7 @@ class Shirt:
     ({"size": "huge"}, "size: found huge, expected '' or small or large"),
     ({"size": None}, "size: found None, expected '' or small or large"),
     ({"color": ""}, "color: found '', expected red or blue or None")])
-def test_a_literal_field_takes_its_choices_only(values: dict[str, Any], message: str) -> None:
+def test_a_literal_field_accepts_only_its_choices(values: dict[str, Any], message: str) -> None:
     assert Shirt(size="large", color="red").color == "red"
     with pytest.raises(ValueError) as error:
         Shirt(**values)
@@ -68,6 +68,6 @@ def test_a_literal_field_takes_its_choices_only(values: dict[str, Any], message:
     ("score", ["score-a", "score-b", "table"], "did you mean 'score-a' or 'score-b'?"),
     ("pubmed", ["import", "import pubmed"], "did you mean 'import pubmed'?"),
     ("zzz", ["import", "table"], "")])
-def test_the_name_that_was_meant(found: str, known: list[str], meant: str) -> None:
+def test_a_similar_name_is_suggested(found: str, known: list[str], meant: str) -> None:
     assert did_you_mean(found, known) == meant
     assert suggestion(found, known) == (meant or "expected one of import, table")

@@ -1,4 +1,4 @@
-"""Hints for missing packages: right for every installation, and in step with the metadata."""
+"""Hints for missing packages: correct for every installation, and consistent with the metadata."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def test_hints_name_extras_that_the_metadata_has() -> None:
     named.add(FORMAT)
     assert named == {"cleaning", "ctranslate2", "dedup", "documents", "openvino",
                      "parquet", "plot", "ray", "translation"}
-    # gunzip does without a hint, as it is only faster, and energy, as figures may be absent; web
-    # names its packages one by one, and gs, http and s3 are those of URLs.
+    # gunzip has no hint because it is only faster, and energy has none because its values may be
+    # missing. web names its packages one by one; gs, http and s3 are for URLs.
     assert named | _SEGMENTERS.keys() | {
         "all", "docs", "energy", "gs", "gunzip", "http", "s3", "test", "web"} == EXTRAS.keys()
 
@@ -83,7 +83,7 @@ def test_one_name_in_the_metadata_and_the_hints() -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+", __version__)
 
 
-def test_floors_of_all_packages_are_met_by_the_pins() -> None:
+def test_pinned_versions_meet_the_minimum_versions() -> None:
     pins = {canonicalize_name(name): version for name, version in (
         line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines())}
     for needs in (PROJECT["build-system"]["requires"], PROJECT["project"]["dependencies"],

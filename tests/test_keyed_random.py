@@ -14,7 +14,7 @@ from bmtools.keyed_random import (
 
 
 def plain(key: int, counter: int, purpose: int) -> int:
-    """The brute-force twin, in Python's own whole numbers."""
+    """Compute the same numbers by brute force with Python's integers."""
     value = (key + purpose * 0xD1342543DE82EF95 + (counter + 1) * 0x9E3779B97F4A7C15) % 2**64
     value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 % 2**64
     value = (value ^ value >> 27) * 0x94D049BB133111EB % 2**64
@@ -38,7 +38,7 @@ def test_arrays_and_single_numbers_agree_with_plain_arithmetic() -> None:
                 for key in keys] == expected
 
 
-def test_a_series_is_what_single_draws_give() -> None:
+def test_a_series_equals_single_calls() -> None:
     keys, counts = derive(3, np.arange(6)), np.array([4, 0, 1, 1000, 0, 3])
     borders = np.append(0, np.cumsum(counts))
     counters = np.concatenate([np.arange(count) for count in counts])

@@ -25,6 +25,6 @@ def test_functions_are_found_by_name(room: ModuleType) -> None:
     assert {"json", "loads"} <= set(dir(room))
 
 
-def test_a_module_of_the_same_name_does_not_take_its_place(room: ModuleType) -> None:
+def test_a_module_of_the_same_name_does_not_replace_it(room: ModuleType) -> None:
     room.json = ModuleType("room.json")
     assert room.json([1]) == "[1]"

@@ -1,4 +1,4 @@
-"""Man pages: one for every command and topic, set without a warning, with all options."""
+"""Man pages: one for every command and topic, formatted without a warning, with all options."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def shown(pages: Path) -> dict[str, str]:
-    """The pages as a terminal shows them, without what is bold."""
+    """The pages as a terminal shows them, without bold markup."""
     if not shutil.which("groff"):
         pytest.skip("groff is not installed")
     files = sorted(pages.iterdir())
@@ -48,7 +48,7 @@ def test_a_page_for_each_command_and_topic(pages: Path) -> None:
     assert {path.name for path in pages.iterdir()} == expected
 
 
-def test_pages_show_all_that_help_does(shown: dict[str, str]) -> None:
+def test_pages_contain_everything_in_help(shown: dict[str, str]) -> None:
     for page, command in COMMANDS.items():
         text = " ".join(shown[f"{page}.1"].replace("\u2010", "-").split())
         assert f"NAME {page} - " in text
@@ -60,7 +60,7 @@ def test_pages_show_all_that_help_does(shown: dict[str, str]) -> None:
             assert [name for name in names if name not in text] == []
 
 
-def test_topics_stay_as_they_are(shown: dict[str, str]) -> None:
+def test_topics_are_unchanged(shown: dict[str, str]) -> None:
     for name in topics():
         text = shown[f"bmtools-{name}.7"]
         for line in filter(None, topic_text(name).splitlines()[1:]):

@@ -1,4 +1,4 @@
-"""Wheel and source archive: what they contain, and that the wheel works without the checkout."""
+"""Wheel and source archive: their contents, and use of the wheel without the checkout."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def tracked() -> set[str]:
-    """Return the files of the checkout that git knows or would take."""
+    """Return the files of the checkout that git tracks or would add."""
     if not (ROOT / ".git").exists() or shutil.which("git") is None:
         pytest.skip("no checkout")
     listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"],
@@ -50,15 +50,14 @@ def built(tracked: set[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder that holds what the wheel installs."""
+    """Return a folder with the files that the wheel installs."""
     folder = tmp_path_factory.mktemp("installed")
     with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
         wheel.extractall(folder)
     return folder
 
 
-def test_the_wheel_has_the_package_with_its_data_and_no_more(
-        installed: Path, tracked: set[str]) -> None:
+def test_the_wheel_has_only_the_package_with_its_data(installed: Path, tracked: set[str]) -> None:
     found = {str(path.relative_to(installed)) for path in installed.rglob("*") if path.is_file()}
     assert {name for name in found if name.startswith("bmtools/")} == \
         {name for name in tracked if name.startswith("bmtools/")}
@@ -69,8 +68,8 @@ def test_the_wheel_has_the_package_with_its_data_and_no_more(
                               "licenses/LICENSE"}
 
 
-def test_the_source_archive_has_what_tests_and_examples_need(
-        built: Path, tracked: set[str]) -> None:
+def test_the_source_archive_has_files_for_tests_and_examples(built: Path,
+                                                             tracked: set[str]) -> None:
     with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
         found = {name.partition("/")[2] for name in archive.getnames()}
     expected = {name for name in tracked
@@ -81,7 +80,7 @@ def test_the_source_archive_has_what_tests_and_examples_need(
     assert not [name for name in found if "__pycache__" in name or "/out/" in name]
 
 
-def test_metadata_says_what_is_installed_and_invents_nothing(installed: Path) -> None:
+def test_metadata_agrees_with_the_installed_files(installed: Path) -> None:
     [path] = installed.glob("*.dist-info/METADATA")
     metadata = email.message_from_string(path.read_text(encoding="utf-8"))
     assert (metadata["Name"], metadata["License-Expression"]) == ("bmtools-lm", "Apache-2.0")

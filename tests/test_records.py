@@ -1,4 +1,4 @@
-"""Records: what is agreed on, and what passes through."""
+"""Records: their keys and types, and keys that are passed on."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_offsets_count_code_points() -> None:
         {"start": 0, "end": 10, "type": "GENE", "text": "𝛽-catenina"}]}))
 
 
-def test_unknown_keys_are_no_fault_and_survive_a_change() -> None:
+def test_unknown_keys_are_valid_and_survive_a_change() -> None:
     record = Record({"own": {"deep": [1]}, "id": "1", "text": "a", "entities": [
         {"start": 0, "end": 1, "type": "X", "norm": "D001"}]}, place="f:1")
     check(record)
@@ -59,7 +59,7 @@ def test_unknown_keys_are_no_fault_and_survive_a_change() -> None:
     assert changed.place == "f:1"
 
 
-def test_an_id_that_came_before_is_rejected():
+def test_a_repeated_id_is_rejected():
     rejected = []
     records = [Record(id=name, text=name, place=f"f:{number}")
                for number, name in enumerate("abac")]

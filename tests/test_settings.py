@@ -1,4 +1,4 @@
-"""Settings are frozen dataclasses whose fields hold their defaults and help."""
+"""Settings are frozen dataclasses whose fields contain their defaults and help."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Varnish(Paint, title="Varnish"):
     layers: int = option(1, "Coats, thin ones.")
 
 
-def test_a_field_holds_its_default_help_metavar_and_bounds() -> None:
+def test_a_field_has_its_default_help_metavar_and_bounds() -> None:
     found = [(field.name, field.default, *field.metadata.values()) for field in fields(Paint)]
     assert found[:3] == [("layers", 2, "Coats.", None, {}), ("color", "red", "Hue.", "NAME", {}),
                          ("water", None, "Share of water.", None, {"below": 1})]
@@ -33,7 +33,7 @@ def test_a_field_holds_its_default_help_metavar_and_bounds() -> None:
     ({"water": 1.0}, "water: found 1.0, expected 0 to below 1"),
     ({"gloss": 0}, "gloss: found 0, expected above 0, at most 1"),
     ({"grains": 39}, "grains: found 39, expected 40 to 2000")])
-def test_numbers_beyond_their_bounds_are_refused(setting: dict[str, float], expected: str) -> None:
+def test_numbers_out_of_bounds_are_rejected(setting: dict[str, float], expected: str) -> None:
     with pytest.raises(ValueError, match=f"^{expected}$"):
         Paint(**setting)  # type: ignore[arg-type]
     assert Paint(layers=0, gloss=1, grains=40).water is None
@@ -47,8 +47,7 @@ def test_numbers_beyond_their_bounds_are_refused(setting: dict[str, float], expe
     ({"gloss": None}, "gloss: found None, expected a number"),
     ({"color": 3}, "color: found 3, expected text"),
     ({"hue": 3}, "found hue, expected some of color, gloss, grains, layers, water")])
-def test_values_of_another_type_are_refused_as_others(setting: dict[str, object],
-                                                      expected: str) -> None:
+def test_values_of_another_type_are_rejected(setting: dict[str, object], expected: str) -> None:
     with pytest.raises(ValueError, match=f"^{expected}$"):
         split_settings(setting, Paint)
     [paint] = split_settings({"layers": np.int64(3), "gloss": np.float32(0.5)}, Paint)

@@ -1,4 +1,4 @@
-"""The site of the documents: built whole, without broken links and without other hosts."""
+"""The site of the documents: complete, without broken links and without other hosts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bmtools.cli.main import COMMANDS, bmtools
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-# Types a word as a person would, and returns what is found once it is shown.
+# Types a word as a user would, and returns the results that are then shown.
 SEARCH = """(async () => {
   for (let tries = 0; tries < 200; tries++) {
     await new Promise(resolve => setTimeout(resolve, 100));
@@ -52,8 +52,7 @@ def site(build_site: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return build_site.build(tmp_path_factory.mktemp("site"))
 
 
-def test_no_link_is_broken_and_nothing_comes_from_elsewhere(build_site: ModuleType,
-                                                            site: Path) -> None:
+def test_no_link_is_broken_and_no_other_host_is_used(build_site: ModuleType, site: Path) -> None:
     assert list(build_site.faults(site)) == []
 
 
@@ -127,7 +126,7 @@ def imports(package: Path) -> Callable[[str], set[str]]:
 
 
 def test_the_drawing_of_the_rooms_is_right() -> None:
-    """Check that the arrows imply all imports, and that none is more than an import."""
+    """Check that the arrows imply all imports, and that every arrow is an import."""
     drawing = (DOCS / "rooms.svg").read_text(encoding="utf-8")
     drawn = re.findall(r'data-from="(\w+)" data-to="(\w+)"', drawing)
     scan = imports(ROOT / "bmtools")

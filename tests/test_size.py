@@ -21,14 +21,14 @@ import pytest
 
 LIMITS = {
     "code lines": 41_000,  # without docstrings, comments and blank lines
-    "functions": 3330,  # methods and functions in functions included
+    "functions": 3330,  # including methods and nested functions
     "files": 400,
-    "options": 253,  # distinct names of long options of all commands
-    "options of one command": 48,  # of the command that has most
+    "options": 253,  # distinct long options
+    "options of one command": 48,  # of the command with most options
     "rooms": 16,
     "floors": 8,  # rooms in the longest chain of imports between rooms
     "import depth": 12,  # modules in the longest chain of imports that loading runs
-    "modules in circles": 0,  # of imports, those in functions and for types included
+    "modules in circles": 0,  # of imports, including imports in functions and for types
     "Any": 296,  # occurrences of this word
 }
 ROOT = Path(__file__).parents[1]
@@ -66,7 +66,7 @@ MAY_IMPORT = {
 
 
 def code_lines(source: str) -> int:
-    """Count the lines with code; those of docstrings do not count."""
+    """Count the lines with code, without docstrings."""
     silent = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
               tokenize.ENDMARKER}
     lines = {line for token in tokenize.generate_tokens(io.StringIO(source).readline)
@@ -82,8 +82,8 @@ def imports(tree: ast.AST, modules: Collection[str], is_loaded: bool) -> Iterato
     """Yield the modules that a module imports.
 
     Args:
-        tree: of the module, or of a part of it.
-        modules: those of the package.
+        tree: syntax tree of the module, or of a part of it.
+        modules: modules of the package.
         is_loaded: leave out imports in functions and for types, which loading does not run.
     """
     for node in ast.iter_child_nodes(tree):
@@ -101,7 +101,7 @@ def imports(tree: ast.AST, modules: Collection[str], is_loaded: bool) -> Iterato
 
 
 def longest_chain(edges: Edges) -> int:
-    """Return the number of nodes on the longest path; a circle is an error that names it."""
+    """Return the number of nodes on the longest path; raise an error that names a circle."""
     lengths: dict[str, int] = {}
     for node in TopologicalSorter(edges).static_order():
         lengths[node] = 1 + max((lengths[one] for one in edges[node]), default=0)
@@ -109,7 +109,7 @@ def longest_chain(edges: Edges) -> int:
 
 
 def in_circles(edges: Edges) -> int:
-    """Count the nodes from which a path leads back to them."""
+    """Count the nodes that lie on a circle."""
     found = 0
     for start in edges:
         seen: set[str] = set()
@@ -124,7 +124,7 @@ def in_circles(edges: Edges) -> int:
 
 @cache
 def parsed() -> dict[str, tuple[str, ast.Module]]:
-    """Return the source and the tree of each module of the package."""
+    """Return the source and the syntax tree of each module of the package."""
     sources = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"):
                path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
     return {name: (source, ast.parse(source)) for name, source in sources.items()}
@@ -138,7 +138,7 @@ def import_graph(is_loaded: bool) -> dict[str, set[str]]:
 
 
 def room_graph() -> dict[str, set[str]]:
-    """Return the rooms that each room imports, also in functions and for types."""
+    """Return the rooms that each room imports, including imports in functions and for types."""
     graph: dict[str, set[str]] = {path.parent.name: set() for path in PACKAGE.glob("*/__init__.py")}
     for name, imported in import_graph(is_loaded=False).items():
         [room] = name.split(".")[1:2] or [""]
@@ -170,7 +170,7 @@ def measure() -> dict[str, int]:
     }
 
 
-def test_rooms_import_only_what_they_may() -> None:
+def test_rooms_import_only_allowed_rooms() -> None:
     """Every room may import io, and the single modules."""
     every = room_graph().keys()
     may = {room: set(others.split()) | {"io"} for room, others in MAY_IMPORT.items()}

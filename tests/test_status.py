@@ -15,7 +15,7 @@ def test_watchers_receive_each_status() -> None:
     assert seen == [Status("training", 3, 10, "steps", {"loss": 4.5})]
 
 
-def test_items_are_counted_and_take_the_status_back() -> None:
+def test_items_are_counted_and_restore_the_status() -> None:
     seen: list[Status] = []
     with watching_status(lambda status: seen.append(replace(status))):
         for item in counted("ab", "reading", 2, "letters"):

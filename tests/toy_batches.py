@@ -12,7 +12,7 @@ from bmtools.training.distill import DistillationObjective, Teacher
 
 
 def make_batch(tokenizer: Any) -> dict[str, torch.Tensor]:
-    """Make four padded sequences, about a third of whose tokens have labels."""
+    """Make four padded sequences with labels for about a third of their tokens."""
     rng = torch.Generator().manual_seed(3)
     ids = torch.randint(5, len(tokenizer), (4, 12), generator=rng)
     attention_mask = torch.arange(12) < torch.tensor([12, 9, 12, 5])[:, None]

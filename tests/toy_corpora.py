@@ -1,4 +1,4 @@
-"""Corpora in memory, from documents one by one."""
+"""Corpora in memory, made from single documents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bmtools.ragged import offsets
 
 
 class EncodedDocument(NamedTuple):
-    """Ids and word starts, (tokens,) each, and tokens at which sentences begin, if known."""
+    """Ids and word starts, (tokens,) each, and first tokens of sentences, if known."""
 
     ids: np.ndarray
     word_starts: np.ndarray
@@ -20,7 +20,7 @@ class EncodedDocument(NamedTuple):
 
 
 def concatenate(documents: Iterable[EncodedDocument]) -> DocumentBatch:
-    """Concatenate documents; those without tokens are skipped."""
+    """Concatenate documents; skip documents without tokens."""
     kept = [one for one in documents if len(one.ids)]
     lengths = np.array([len(one.ids) for one in kept], dtype=np.int64)
     sentences = None if kept[0].sentences is None else np.concatenate(
@@ -32,5 +32,5 @@ def concatenate(documents: Iterable[EncodedDocument]) -> DocumentBatch:
 
 
 def corpus_of(documents: Iterable[EncodedDocument], vocabulary: str = "") -> Corpus:
-    """Keep documents in memory."""
+    """Return a corpus in memory."""
     return Corpus.of(concatenate(documents), vocabulary)

@@ -29,13 +29,13 @@ def warc(number: int, body: bytes, kind: str = "response", length: int | None = 
 
 def pdf(*pages: Sequence[str], info: str = "", catalog: str = "",
         contents: bytes | None = None) -> bytes:
-    """Make a PDF of pages of lines, in Helvetica.
+    """Make a PDF with pages of lines, in Helvetica.
 
     Args:
-        pages: lines of each.
-        info: entries of the document's information, as `/Title (A)`.
-        catalog: entries of its catalog, as `/Lang (it)`.
-        contents: of every page, packed, in place of the lines.
+        pages: lines of each page.
+        info: entries of the document's information, such as `/Title (A)`.
+        catalog: entries of its catalog, such as `/Lang (it)`.
+        contents: compressed content of every page, instead of the lines.
     """
     count = len(pages)
     kids = " ".join(f"{4 + 2 * number} 0 R" for number in range(count))
@@ -53,7 +53,7 @@ def pdf(*pages: Sequence[str], info: str = "", catalog: str = "",
 
 
 def pdf_file(objects: Sequence[bytes]) -> bytes:
-    """Make a PDF of objects, of which the first is the catalog, the last the information."""
+    """Make a PDF from objects; the first is the catalog, and the last is the information."""
     out, offsets = bytearray(b"%PDF-1.4\n"), []
     for number, content in enumerate(objects, 1):
         offsets.append(len(out))
@@ -75,13 +75,13 @@ CONTAINER = ('<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"
 
 def epub(chapters: Mapping[str, str], metadata: str = "", spine: Sequence[str] = (),
          **files: str | bytes) -> bytes:
-    """Make an EPUB of chapters of HTML, by their names.
+    """Make an EPUB from HTML chapters, given by name.
 
     Args:
         chapters: content of each body.
-        metadata: elements, as `<dc:title>A</dc:title>`.
-        spine: names in the order of reading; that of the chapters by default.
-        files: further files, or others in place of these, by name with `__` for `/`.
+        metadata: elements, such as `<dc:title>A</dc:title>`.
+        spine: names in reading order; by default the order of the chapters.
+        files: additional or replaced files, by name with `__` for `/`.
     """
     items = "".join(f'<item id="{name}" href="{name}.xhtml" media-type="application/xhtml+xml"/>'
                     for name in chapters)

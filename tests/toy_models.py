@@ -1,4 +1,4 @@
-"""Fixtures: a tiny tokenizer, model and corpus, and batches of them; tiny models of each family."""
+"""Fixtures: a tiny tokenizer, model, corpus and batches; and tiny models of each family."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ CONFIGS: dict[str, Any] = {
 
 
 def tiny_config(family: str, **changes: Any) -> Any:
-    """Make the configuration of a model of 60 tokens, 40 positions and three layers of 32."""
+    """Return a model configuration with 60 tokens, 40 positions and three layers of width 32."""
     settings = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 3,
                 "num_attention_heads": 4, "intermediate_size": 48, "max_position_embeddings": 40,
                 "pad_token_id": 1}
@@ -64,7 +64,7 @@ def tiny_config(family: str, **changes: Any) -> Any:
 
 
 def save_random(directory: Path, tokenizer: Any, architecture: str = "bert-1x64") -> Path:
-    """Save a masked language model with random weights, the same at each call."""
+    """Save a masked language model with random weights, the same in each call."""
     torch.manual_seed(0)
     save_checkpoint(directory, build_model(build_config(architecture, tokenizer)), tokenizer,
                     Manifest("test", {}, fingerprint(tokenizer)))
@@ -84,7 +84,7 @@ def tokenizer() -> Any:
 
 @pytest.fixture
 def model(tokenizer: Any) -> Any:
-    """Build a random model of two layers of 64."""
+    """Build a random model with two layers of width 64."""
     torch.manual_seed(0)
     return build_model(build_config("bert-2x64", tokenizer))
 
@@ -147,7 +147,7 @@ def toy_phase() -> Callable[..., Phase]:
 
 def make_phase(steps: int = 12, batch: BatchConfig | None = None, name: str = "main",
                **objective: Any) -> Phase:
-    """Make a phase of sequences of 32 tokens, 4 a batch."""
+    """Return a phase with sequences of 32 tokens and batches of 4."""
     return Phase(name, PhaseLengthConfig(steps=steps), batch or BatchConfig(32, 4),
                  ObjectiveConfig(**objective))
 

@@ -1,4 +1,4 @@
-"""A study with every kind of result, whose figures are all different."""
+"""A study with every kind of result, in which all numbers are different."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MODELS = ("base", "small", "large")
 
 
 def lines_of_study(figure: Callable[[], float]) -> dict[str, list[Line]]:
-    """Make the lines of each file; `figure` gives numbers."""
+    """Make the lines of each file; `figure` returns numbers."""
     def interval() -> list[float]:
         return sorted((figure(), figure()))
 
@@ -69,7 +69,7 @@ def lines_of_study(figure: Callable[[], float]) -> dict[str, list[Line]]:
 
 
 def training(figure: Callable[[], float], steps: int) -> Iterator[Line]:
-    """Yield lines of a run of two phases, with an evaluation."""
+    """Yield the lines of a run with two phases and an evaluation."""
     for step in range(1, steps + 1):
         yield {"step": step, "of": steps, "phase": "short" if step < 3 else "long",
                "loss": figure(), "tokens_seen": 1000 * step}

@@ -1,16 +1,16 @@
-"""`bmtools` and `python` that start at once: forked from a server that has imported everything.
+"""`bmtools` and `python` that start immediately: forked from a server with all imports done.
 
     python warm_bmtools.py serve SOCKET                       # until it is killed
     python -S -E warm_bmtools.py call SOCKET bmtools ...      # one command, in the caller's folder
     python -S -E warm_bmtools.py call SOCKET script.py ...    # or one script
 
 The command gets the caller's arguments, folder, environment and open files, and is otherwise a
-process of its own, so tests spend no time on imports. Linux only. With REACHES=7 in the environment
+separate process, so tests spend no time on imports. Linux only. With REACHES=7 in the environment
 it waits before its seventh change to files until its caller sends a byte. With OPENED=FILE in the
 environment it adds a line of JSON to that file for each file that it opens: its arguments and the
 file's path.
 """
-# pathlib would take as long to import as all the rest of a call.
+# Importing pathlib would take as long as the rest of a call.
 # ruff: noqa: PTH100, PTH109, PTH110, PTH120, PTH208
 
 import json
@@ -21,7 +21,7 @@ import sys
 
 _LENGTH_BYTES = 8
 _MOST_STREAMS = 64
-# Descriptors from here on are free.
+# Descriptors from this number on are free.
 _FREE = 100
 BEGUN, ENDED = struct.Struct("!I"), struct.Struct("!BI")
 """What a process sends: its number, then its exit code and how many changes it made to files."""
@@ -34,14 +34,14 @@ _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 def start(path: str, arguments: list[str], folder: str, environment: dict[str, str],
           streams: dict[int, int]) -> socket.socket:
-    """Have the server run `bmtools` or a script, and return the connection to its process.
+    """Make the server run `bmtools` or a script, and return the connection to its process.
 
     Args:
-        path: of the server's socket.
-        arguments: `bmtools` or a script, and its own.
-        folder: to run in.
-        environment: all of it.
-        streams: open files by the numbers that the process gives them.
+        path: path of the server's socket.
+        arguments: `bmtools` or a script, and its arguments.
+        folder: folder to run in.
+        environment: complete environment.
+        streams: open files by the descriptors that the process gives them.
     """
     content = json.dumps([arguments, folder, environment, list(streams)]).encode()
     connection = socket.socket(socket.AF_UNIX)
@@ -53,7 +53,7 @@ def start(path: str, arguments: list[str], folder: str, environment: dict[str, s
 
 
 def call(path: str, arguments: list[str]) -> int:
-    """Have the server run `bmtools` or a script, and return its exit code; pass signals on."""
+    """Run `bmtools` or a script in the server and return its exit code; pass on signals."""
     import signal
 
     streams = [int(name) for name in os.listdir("/proc/self/fd")]
@@ -77,7 +77,7 @@ def serve(path: str) -> None:
                  "transformers.models.bert.modeling_bert"):
         importlib.import_module(name)
     gc.collect()
-    gc.freeze()  # no process looks for garbage in all that, and copies it to do so
+    gc.freeze()  # garbage collection would copy these objects in each process
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(path)
@@ -141,7 +141,7 @@ def _run(connection: socket.socket) -> None:
 
 
 def _count_changes(connection: socket.socket, reached: int) -> list[str]:
-    """Collect what this process does to files from now on; wait before one of it."""
+    """Collect this process's changes to files from now on; wait before one of them."""
     changes: list[str] = []
     own = os.getpid()
 
@@ -158,7 +158,7 @@ def _count_changes(connection: socket.socket, reached: int) -> list[str]:
 
 
 def _log_opened(log: str, arguments: list[str]) -> None:
-    """Log the files that this process and those that it forks open from now on."""
+    """Log the files that this process and its forks open from now on."""
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def see(event: str, found: tuple) -> None:

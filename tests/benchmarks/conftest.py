@@ -1,4 +1,4 @@
-"""Set-up of all benchmarks."""
+"""Setup of all benchmarks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-# The peers and the programs that benchmarks start are next to them, not in the package.
+# The other side's code and programs that benchmarks start are in this directory.
 sys.path.insert(0, str(Path(__file__).parent))
 _PEERS = ("torch", "transformers", "minicons", "datasets")
 

@@ -15,7 +15,7 @@ WEIGHTS = {"mlm": 5.0, "kl": 2.0, "cosine": 1.0}
 
 def losses(student: Any, teacher: Any, projection: nn.Module, batch: Mapping[str, Tensor],
            positions: str) -> dict[str, Tensor]:
-    """Compute the means of the three losses; KL at masked positions or at all tokens."""
+    """Return the means of the three losses; KL at masked positions or at all tokens."""
     inputs = {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"].long(),
               "output_hidden_states": True}
     with torch.no_grad():
@@ -34,7 +34,7 @@ def losses(student: Any, teacher: Any, projection: nn.Module, batch: Mapping[str
 
 def train(student: Any, teacher: Any, batches: Iterable[Mapping[str, Tensor]], positions: str,
           learning_rate: float) -> Iterable[dict[str, float]]:
-    """Update once a batch with AdamW, and yield the losses."""
+    """Update once per batch with AdamW, and yield the losses."""
     torch.manual_seed(0)
     widths = student.config.hidden_size, teacher.config.hidden_size
     projection = nn.Linear(*widths) if widths[0] != widths[1] else nn.Identity()

@@ -1,9 +1,10 @@
-"""Everything that only a GPU can show, in twenty minutes at most and offline: `make gpu-check`.
+"""All tests and benchmarks that need a GPU, in at most twenty minutes and offline: `make
+gpu-check`.
 
-Runs the tests marked gpu and the benchmarks on a GPU, part by part, each with a time limit; one
-that fails or runs out of time leaves the others. Then writes `gpu-check.json` and `gpu-check.md`:
-the machine, the goals and what was measured. Real abstracts are used where BMTOOLS_DATA or
-`../shared/data` has them, else made-up ones.
+Runs the tests marked gpu and the benchmarks on a GPU, part by part, each with a time limit. If a
+part fails or runs out of time, the others still run. Then it writes `gpu-check.json` and
+`gpu-check.md`: the machine, the goals and the measurements. It uses real abstracts if BMTOOLS_DATA
+or `../shared/data` contains them, and otherwise made-up texts.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ _TESTS = Path(__file__).parents[1]
 _BENCHMARKS = Path(__file__).parent.relative_to(_TESTS.parent)
 _PRETRAIN = _BENCHMARKS / "test_bench_pretrain_gpu.py"
 _TIMED = ("--benchmark-enable", "-s")
-# What a part that ran out of time gets to write what it has.
+# Time for a part that ran out of time to write its results.
 _GRACE_SECONDS = 10
 _LEAST_SECONDS = 30
-_SHOWN_LINES = 200  # of the output of a part that failed
+_SHOWN_LINES = 200  # at the end of a failed part's output
 _NEEDED = ("pytest", "pytest_benchmark")
 _PACKAGES = ("torch", "transformers", "accelerate", "tokenizers", "numpy", "triton", "minicons")
 
@@ -48,9 +49,9 @@ class Part:
     """Part of the check: a run of pytest.
 
     Args:
-        name: for people.
-        arguments: of pytest.
-        limit_seconds: after which it is ended.
+        name: name for people.
+        arguments: arguments of pytest.
+        limit_seconds: time limit.
     """
 
     name: str
@@ -60,17 +61,17 @@ class Part:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a part.
+    """Result of a part.
 
     Args:
-        name: of the part.
-        status: passed, failed, out of time, or skipped (all of its tests were).
-        seconds: that it took.
-        limit_seconds: that it had.
-        detail: why it did not pass; empty if it did.
-        tests: status of each of its tests, by name.
+        name: name of the part.
+        status: passed, failed, out of time, or skipped (if all its tests were skipped).
+        seconds: time that it took.
+        limit_seconds: its time limit.
+        detail: reason if it did not pass, otherwise empty.
+        tests: status of each test, by name.
         benchmarks: entries of pytest-benchmark's file.
-        machine: that file's facts about the machine.
+        machine: description of the machine in that file.
     """
 
     name: str
@@ -84,7 +85,7 @@ class Outcome:
 
 
 def parts() -> tuple[Part, ...]:
-    """Return the parts; their limits leave half a minute of the budget."""
+    """Return the parts; their limits leave half a minute of the time budget."""
     marked = [str(path.relative_to(_TESTS.parent)) for path in sorted(_TESTS.rglob("test_*.py"))
               if "mark.gpu" in path.read_text(encoding="utf-8")
               and path.parent != Path(__file__).parent]
@@ -104,12 +105,12 @@ def parts() -> tuple[Part, ...]:
 
 def run_parts(chosen: Sequence[Part], budget_seconds: float = BUDGET_SECONDS,
               program: Sequence[str] = (sys.executable, "-m", "pytest")) -> Iterator[Outcome]:
-    """Run parts one after the other, and yield what became of each.
+    """Run parts one after the other, and yield their results.
 
     Args:
-        chosen: to run.
-        budget_seconds: for all; a part that finds too little left is not begun.
-        program: that takes the arguments of a part.
+        chosen: parts to run.
+        budget_seconds: budget for all parts; a part that has too little time left does not start.
+        program: program that accepts the arguments of a part.
     """
     began = time.monotonic()
     for part in chosen:
@@ -156,14 +157,14 @@ def _run(part: Part, seconds: float, program: Sequence[str]) -> Outcome:
 
 
 def _wait(process: subprocess.Popen[Any], seconds: float) -> int | None:
-    """Wait for a process; end it and its children after some seconds, and return None then."""
+    """Wait for a process; after a time limit, end it and its children, and return None."""
     for left, number in ((max(seconds - _GRACE_SECONDS, seconds / 2), signal.SIGINT),
                          (min(_GRACE_SECONDS, seconds / 2), signal.SIGKILL)):
         try:
             code = process.wait(left)
             return code if number == signal.SIGINT else None
         except subprocess.TimeoutExpired:
-            # After SIGINT pytest writes its files on the tests that are done.
+            # After SIGINT pytest writes its files for the finished tests.
             os.killpg(process.pid, number)
     return None
 
@@ -181,7 +182,7 @@ def _read_tests(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _reasons(lines: Sequence[str]) -> Iterator[str]:
-    """Find why tests were skipped, in pytest's summary."""
+    """Return the reasons of skipped tests from pytest's summary."""
     for line in lines:
         if found := re.match(r"SKIPPED \[\d+\] \S+: (.+)", line):
             yield found[1]
@@ -211,7 +212,7 @@ def describe_machine() -> dict[str, Any]:
 
 
 def reason_not_to_run() -> str:
-    """Say what is missing: packages, or a GPU; empty where nothing is."""
+    """Return which packages are missing, or that there is no GPU; empty if the check can run."""
     missing = [f"{name} is not installed" for name in _NEEDED if util.find_spec(name) is None]
     if missing:
         return "; ".join(missing)
@@ -228,13 +229,13 @@ def reason_not_to_run() -> str:
 
 
 def main(directory: Path, names: Sequence[str] = ()) -> int:
-    """Run the check, and return its exit code: 1 where it cannot run or a part did not end well.
+    """Run the check, and return its exit code: 1 if it cannot run or a part did not pass.
 
-    The report is written after each part, so a machine that is taken away leaves what was measured.
+    The report is written after each part, so it is kept if the machine is taken away.
 
     Args:
-        directory: for the report.
-        names: of the parts to run, or how these begin; all by default.
+        directory: directory for the report.
+        names: names of the parts to run, or their beginnings; by default all parts.
     """
     chosen = [part for part in parts() if not names or part.name.startswith(tuple(names))]
     reason = reason_not_to_run() if chosen else (

@@ -1,6 +1,6 @@
-"""Goals on a GPU beside what `gpu_check.py` measured, as Markdown.
+"""Goals on a GPU compared with the measurements of `gpu_check.py`, as Markdown.
 
-`python tests/benchmarks/gpu_report.py gpu-check.json` prints a recorded check again.
+`python tests/benchmarks/gpu_report.py gpu-check.json` prints an earlier check again.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class Goal:
     """Goal of a benchmark or a test.
 
     Args:
-        what: is measured.
-        part: of the check that measures it.
-        read: finds the figure in what benchmarks reported; None where there is none.
-        least: value to reach.
-        most: value not to exceed.
-        form: how figures are written.
-        card: pattern of the cards that the goal is for; empty for all.
+        what: description of the measured value.
+        part: part of the check that measures it.
+        read: returns the value from the benchmarks' results; None if it is missing.
+        least: minimum value.
+        most: maximum value.
+        form: format of the value.
+        card: pattern of the cards that the goal applies to; empty for all cards.
     """
 
     what: str
@@ -43,14 +43,14 @@ class Goal:
     card: str = ""
 
     def expected(self) -> str:
-        """Write what is expected."""
+        """Return the expected value as text."""
         least, most = (self.form.format(value) for value in (self.least, self.most))
         on = f" on an {self.card}" if self.card else ""
         return (f"{least} or more" if self.most == float("inf") else f"{least} to {most}") + on
 
 
 def _faster(size: str) -> Callable[[Results], float | None]:
-    """Times as fast as Trainer, neither compiled."""
+    """Return the speed relative to Trainer, both without compilation."""
 
     def read(results: Results) -> float | None:
         found = results.get(f"test_pretrain_on_a_gpu[{size}]", {}).get("times_faster", {})
@@ -62,7 +62,7 @@ def _faster(size: str) -> Callable[[Results], float | None]:
 
 def _best(size: str, of: Callable[[Mapping[str, Any]], Mapping[str, Any]],
           ) -> Callable[[Results], float | None]:
-    """Highest value of packed documents, compiled or not."""
+    """Return the highest value for packed documents, compiled or not."""
 
     def read(results: Results) -> float | None:
         known = [value for test in ("test_pretrain_on_a_gpu", "test_compiled_pretraining_on_a_gpu")
@@ -118,10 +118,10 @@ _EXACT_GOAL = "a killed run resumes with the same bytes (`--set deterministic=tr
 
 
 def judge(record: Record) -> Iterator[tuple[str, str, str, str]]:
-    """Yield each goal, what is expected, what was measured, and whether it is met.
+    """Yield each goal, its expected value, the measured value, and whether it is met.
 
     Args:
-        record: of a check.
+        record: record of a check.
     """
     results = {one["name"]: one["extra_info"] for part in record["parts"]
                for one in part["benchmarks"]}
@@ -144,7 +144,7 @@ def judge(record: Record) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _why_not(part: Mapping[str, Any] | None) -> str:
-    """Say why a figure is missing."""
+    """Return the reason for a missing value."""
     if part is None:
         return "not measured: the part did not run"
     detail = part["detail"] or "it reported no figure"
@@ -152,7 +152,7 @@ def _why_not(part: Mapping[str, Any] | None) -> str:
 
 
 def markdown(record: Record) -> str:
-    """Write a record as a page."""
+    """Return a record as a page."""
     machine = record["machine"]
     software = [f"driver {machine['driver'] or 'unknown'}", f"CUDA {machine['cuda']}",
                 f"Python {machine['python']}",

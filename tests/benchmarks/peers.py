@@ -1,8 +1,8 @@
-"""The peer in pretraining: transformers' Trainer, set up as its example script run_mlm.py does it.
+"""The other side in pretraining: transformers' Trainer, set up as in its example run_mlm.py.
 
-Settings are that script's defaults, but for checkpoints and progress bars, which are off, and for
-the batch size. Sequences are held in arrays and become lists on access, as those of `datasets` do,
-only faster.
+Settings are the defaults of that script, except for the batch size, and for checkpoints and
+progress bars, which are off. Sequences are stored in arrays and converted to lists on access. The
+library `datasets` does the same, but more slowly.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ AfterStep = Callable[[Any], bool]
 
 
 class Sequences(torch.utils.data.Dataset):
-    """Sequences of one length, with the columns that run_mlm makes.
+    """Sequences of one length, with the columns that run_mlm creates.
 
     Args:
         ids: (sequences, tokens).
@@ -48,14 +48,14 @@ class Sequences(torch.utils.data.Dataset):
 
 
 def group_texts(documents: Sequence[np.ndarray], max_length: int) -> Sequences:
-    """Concatenate documents, special tokens included, and cut them; the remainder is dropped."""
+    """Concatenate documents with their special tokens, and cut them; drop the remainder."""
     ids = np.concatenate(documents)
     sequences = ids[:len(ids) // max_length * max_length].reshape(-1, max_length)
     return Sequences(sequences, np.ones(sequences.shape, dtype=bool))
 
 
 def line_by_line(documents: Sequence[np.ndarray], max_length: int, padding: int) -> Sequences:
-    """Make each document a sequence of full length, truncated or padded."""
+    """Convert each document to a sequence of full length, truncated or padded."""
     sequences = np.full((len(documents), max_length), padding, dtype=documents[0].dtype)
     attention_mask = np.zeros(sequences.shape, dtype=bool)
     for ids, mask, document in zip(sequences, attention_mask, documents, strict=True):
@@ -71,13 +71,13 @@ def train(model: Any, tokenizer: Any, sequences: Sequences, batch_size: int, dir
     """Train until `after_step` returns False.
 
     Args:
-        model: as transformers makes it.
-        tokenizer: of the sequences.
-        sequences: to train on.
-        batch_size: sequences of a step.
-        directory: for what Trainer writes.
+        model: model as transformers creates it.
+        tokenizer: tokenizer of the sequences.
+        sequences: sequences to train on.
+        batch_size: number of sequences per step.
+        directory: directory for files that Trainer writes.
         after_step: called after each step.
-        settings: of TrainingArguments, beside run_mlm's defaults.
+        settings: settings of TrainingArguments, in addition to run_mlm's defaults.
     """
     arguments = TrainingArguments(
         output_dir=str(directory), per_device_train_batch_size=batch_size, max_steps=100_000,
@@ -90,7 +90,7 @@ def train(model: Any, tokenizer: Any, sequences: Sequences, batch_size: int, dir
 
 
 class _CountingTrainer(Trainer):
-    """Trainer that counts the text in each batch: neither padding nor special tokens."""
+    """Trainer that counts the text in each batch, without padding and special tokens."""
 
     text_tokens: Any = 0
 

@@ -1,4 +1,4 @@
-"""Corpora as large as one likes, made by changing words of real texts.
+"""Corpora of any size, made by changing words of real texts.
 
     python perturbed.py ABSTRACTS.jsonl.gz MEGABYTES > corpus.jsonl
     python perturbed.py --xml MEDLINE.xml.gz MEGABYTES > medline.xml
@@ -22,7 +22,7 @@ _PMID = re.compile(rb"(<PMID Version=\"1\">)(\d+)(</PMID>)")
 
 
 def perturbed_records(path: Path, megabytes: int, seed: int = 0) -> Iterator[str]:
-    """Yield records, as lines, until they have so many megabytes; ids are all different."""
+    """Yield records, as lines, until they have this number of megabytes; all ids differ."""
     with gzip.open(path, "rt", encoding="utf-8") as stream:
         records: list[dict[str, Any]] = [json.loads(line) for line in stream]
     rng = random.Random(seed)
@@ -42,7 +42,7 @@ def perturbed_records(path: Path, megabytes: int, seed: int = 0) -> Iterator[str
 
 
 def repeated_citations(path: Path, megabytes: int) -> Iterator[bytes]:
-    """Yield a MEDLINE file of so many megabytes, whose PMIDs are all different."""
+    """Yield a MEDLINE file with this number of megabytes; all PMIDs differ."""
     content = gzip.decompress(path.read_bytes())
     first, last = content.index(b"<MedlineCitation "), content.rindex(b"</MedlineCitation>")
     end = last + len(b"</MedlineCitation>")

@@ -1,7 +1,7 @@
 """Race between sides of pretraining: processes that take turns of a few steps.
 
-Turns spread the noise of a busy machine over all sides; a process of its own gives each its own
-peak memory. `side.py` is the program that a side runs.
+Turns spread the noise of a busy machine over all sides. Each side is a separate process, so its
+peak memory can be measured. `side.py` is the program of a side.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ class Side:
     Args:
         program: bmtools, trainer or, with a teacher, loop.
         architecture: such as bert-4x256.
-        max_length: longest sequence, special tokens included.
-        step_tokens: useful tokens of a step, about; the batch size follows.
-        layout: padded or packed for bmtools; for Trainer grouped (documents end to end, cut) or
-            lines (a document a sequence, padded to max_length).
-        dropout: probability everywhere.
+        max_length: maximum length of a sequence, including special tokens.
+        step_tokens: approximate number of useful tokens per step; determines the batch size.
+        layout: padded or packed for bmtools. For Trainer: grouped (joined documents, then cut) or
+            lines (one document per sequence, padded to max_length).
+        dropout: dropout probability.
         precision: auto, no or bf16.
         compiled: compile the model.
         device: cpu or cuda.
         text: directory of shards; empty for made-up ids in documents of real lengths.
-        tokenizer: its directory; empty for a stand-in.
-        teacher: architecture of a teacher, to learn from by masked-LM loss, KL and cosine.
-        positions: at which predictions are compared, masked or all.
+        tokenizer: directory of the tokenizer; empty for a stand-in.
+        teacher: architecture of a teacher, for training with masked-LM loss, KL and cosine.
+        positions: positions at which predictions are compared, masked or all.
     """
 
     program: str
@@ -62,15 +62,15 @@ class Side:
 
 @dataclass(frozen=True)
 class Turn:
-    """Some steps of a side, measured.
+    """Measurements of some steps of a side.
 
     Args:
-        steps: how many.
-        tokens: useful ones: text, neither padding nor special tokens.
-        seconds: wall time, data and optimizer included.
-        cpu_seconds: time of all its threads on processors, the system's work for them included.
-        peak_bytes: peak memory since the side began: resident memory of its process, interpreter
-            and libraries included, or memory on the GPU.
+        steps: number of steps.
+        tokens: number of useful tokens: text without padding and special tokens.
+        seconds: wall time, including data and optimizer.
+        cpu_seconds: processor time of all its threads, including system time.
+        peak_bytes: peak memory since the side started: resident memory of its process, including
+            interpreter and libraries, or memory on the GPU.
     """
 
     steps: int
@@ -81,7 +81,7 @@ class Turn:
 
     @property
     def rate(self) -> float:
-        """Useful tokens a second."""
+        """Useful tokens per second."""
         return self.tokens / self.seconds
 
 
@@ -93,8 +93,8 @@ class Racer:
     """The process of a side.
 
     Args:
-        side: what it trains.
-        threads: of arithmetic.
+        side: the side to train.
+        threads: number of threads for arithmetic.
     """
 
     def __init__(self, side: Side, threads: int) -> None:
@@ -117,7 +117,7 @@ class Racer:
         """Wait until the steps are done.
 
         Raises:
-            SideError: it ended instead.
+            SideError: the process ended instead.
         """
         assert self._process.stdout is not None
         for line in self._process.stdout:
@@ -138,16 +138,16 @@ class Racer:
 
 
 class Race:
-    """Race of several sides, which take turns.
+    """Race of several sides that take turns.
 
-    Processes load at the same time and then warm up one by one, since threads of arithmetic that
-    wait for each other on too few cores bring everything to a halt; on a GPU they warm up
-    together. A turn has as many steps as fit into its time, at least one.
+    Processes load at the same time and then warm up one by one, because threads that wait for
+    each other on too few cores would block everything. On a GPU they warm up together. A turn has
+    as many steps as fit into its time, but at least one.
 
     Args:
-        sides: by name.
-        turn_seconds: of a turn, about.
-        threads: of arithmetic, in each process.
+        sides: sides by name.
+        turn_seconds: approximate duration of a turn.
+        threads: number of threads for arithmetic in each process.
         optional: names of sides that may fail; the summary reports their errors.
     """
 
@@ -174,7 +174,7 @@ class Race:
             racer.end()
 
     def turn(self, *names: str) -> None:
-        """Let sides take a turn, one after the other; those that failed are skipped."""
+        """Let sides take a turn, one after the other; skip sides that failed."""
         for name in names:
             if name in self._racers:
                 self._racers[name].ask(self._steps[name])
@@ -196,7 +196,7 @@ class Race:
                 "peak_megabytes": round(turns[-1].peak_bytes / 1e6)}
 
     def _ratio(self, name: str, peer: str) -> dict[str, float]:
-        """Compare turn by turn, and by processor time, which a busy machine disturbs less."""
+        """Compare turn by turn, and by processor time, which depends less on other processes."""
         pairs = list(zip(self._racers[name].turns, self._racers[peer].turns, strict=True))
         found = [one.rate / other.rate for one, other in pairs]
         spent = [other.cpu_seconds * one.tokens / (one.cpu_seconds * other.tokens)
@@ -213,7 +213,7 @@ class Race:
             self._gather(list(self._racers))
 
     def _gather(self, names: list[str]) -> None:
-        """Wait for the answers of sides; one that may fail and does so is left out from then on."""
+        """Wait for the answers of sides; drop an optional side if it fails."""
         for name in names:
             try:
                 self._racers[name].turns.append(self._racers[name].answer())

@@ -13,7 +13,7 @@ from typing import Any
 
 
 def rows_of(benchmarks: list[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
-    """Turn benchmarks into a row each; those that measured nothing are skipped."""
+    """Yield a row for each benchmark; skip benchmarks without a measurement."""
     for one in benchmarks:
         found = dict(one["extra_info"])
         if found:
@@ -32,7 +32,7 @@ def _shown(found: object) -> str:
 
 
 def table(measured: Mapping[str, Any]) -> str:
-    """Turn a file of pytest-benchmark into a line on the machine and a Markdown table."""
+    """Return a line about the machine and a Markdown table for a file of pytest-benchmark."""
     machine = measured["machine_info"]
     gpus = {one["extra_info"]["gpu"] for one in measured["benchmarks"]
             if "gpu" in one["extra_info"]}

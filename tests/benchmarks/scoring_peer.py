@@ -1,7 +1,7 @@
-"""Peers of scoring, run as programs: `scoring_peer.py minicons|fill-mask CHECKPOINT RECORDS`.
+"""The other side in scoring: `scoring_peer.py minicons|fill-mask CHECKPOINT RECORDS`.
 
-Both score sentence by sentence: minicons' fastest way, and what BioBIT's authors did. A JSON
-list with a number for each record goes to stdout.
+Both programs score sentence by sentence: minicons in its fastest way, and fill-mask as BioBIT's
+authors did. A JSON list with a number for each record is printed to stdout.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer, pipeline
 
 
 def minicons(directory: str, records: list[dict[str, Any]]) -> Iterator[float]:
-    """Yield sums of log probabilities; `batch_encode_plus` is gone from transformers 5."""
+    """Yield sums of log probabilities; transformers 5 no longer has `batch_encode_plus`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from minicons.scorer import MaskedLMScorer

@@ -1,4 +1,4 @@
-"""One side of a pretraining race, run as a program: takes the requested steps, and times them.
+"""One side of a pretraining race, as a program that runs the requested steps and times them.
 
 Both sides read the same documents of the same shards and start from equal weights.
 """
@@ -50,11 +50,10 @@ from bmtools.training.model_init import padded_lengths
 from bmtools.training.objectives import MaskedObjective, Objective
 from bmtools.vocab.loading import load_tokenizer
 
-LEARNING_RATE = 5e-5  # run_mlm's
+LEARNING_RATE = 5e-5  # as in run_mlm
 _SPECIALS = 2
 _VOCABULARY = 30_522
-# PubMed abstracts of Cohen et al. 2006: tokens by BERT's vocabulary, and the share of documents
-# that are no longer.
+# PubMed abstracts of Cohen et al. 2006: quantiles of tokens with BERT's vocabulary.
 _LENGTHS = (19, 69, 122, 163, 248, 351, 444, 539, 608, 780, 1136)
 _SHARES = (0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1)
 _MADE_UP = 20_000
@@ -73,7 +72,7 @@ class Pace:
         self._wait(Turn(0, 0, 0.0, 0.0, 0))
 
     def after_step(self, tokens: Any) -> bool:
-        """Count a step; after the last requested one, report them and wait for the next request."""
+        """Count a step; after the last requested step, report all and wait for the next request."""
         self._tokens += tokens
         self._done += 1
         if self._done < self._requested:
@@ -168,7 +167,7 @@ def train_in_loop(side: Side, after_step: AfterStep) -> None:
 
 def busy_share(side: Side, steps: int = 20, activity: Any = ProfilerActivity.CUDA,
                device: Any = DeviceType.CUDA) -> float:
-    """Return the share of the time of some steps in which the device computes or copies."""
+    """Return the share of time in which the device computes or copies, over some steps."""
     trainer, batches = set_up(side)
     with closing(trainer.run(batches)) as running:
         for _ in zip(range(_STEPS_BEFORE), running, strict=False):
@@ -184,7 +183,7 @@ def busy_share(side: Side, steps: int = 20, activity: Any = ProfilerActivity.CUD
 
 
 def covered(spans: Iterable[tuple[float, float]]) -> float:
-    """Return the share of the time from the first start to the last end that is in some span."""
+    """Return the share of time from the first start to the last end that the spans cover."""
     ordered = sorted(spans)
     first, end = ordered[0][0], ordered[0][0]
     inside = 0.0
@@ -212,7 +211,7 @@ def train_peer(side: Side, after_step: AfterStep) -> None:
 
 
 def tokens_per_sequence(side: Side, corpus: Corpus) -> float:
-    """Return the useful tokens of a sequence, on average."""
+    """Return the mean number of useful tokens per sequence."""
     lengths = corpus.lengths.astype(int)
     longest = side.max_length - _SPECIALS
     if side.layout == "padded":
@@ -224,10 +223,10 @@ def tokens_per_sequence(side: Side, corpus: Corpus) -> float:
 
 
 def flops_per_token(side: Side) -> float:
-    """Count the operations that the objective needs for a useful token, whoever trains.
+    """Count the operations that the objective needs for a useful token, for any trainer.
 
-    Six for each weight of the layers, those of attention inside documents, and the head on masked
-    tokens; see `training_flops_per_token`.
+    Counts six operations for each weight of the layers, attention inside documents, and the head on
+    masked tokens; see `training_flops_per_token`.
     """
     corpus, tokenizer = open_text(side)
     phase = Phase("main", batch=BatchConfig(max_length=side.max_length))
@@ -250,7 +249,7 @@ def load(side: Side) -> tuple[Corpus, Any, Any]:
 
 
 def load_teacher(side: Side) -> Any:
-    """Build the teacher, with weights of its own."""
+    """Build the teacher, with separate weights."""
     torch.manual_seed(1)
     return build_model(build_config(side.teacher, open_text(side)[1], side.max_length))
 
@@ -279,7 +278,7 @@ def stand_in_tokenizer() -> Any:
 
 
 def made_up_corpus(tokenizer: Any, documents: int = _MADE_UP) -> Corpus:
-    """Make documents as long as real abstracts, of ids as unevenly frequent as real ones."""
+    """Make documents with lengths of real abstracts and frequencies of ids as in real text."""
     rng = np.random.default_rng(0)
     lengths = np.interp(rng.random(documents), _SHARES, _LENGTHS).astype(int)
     least = len(tokenizer.all_special_ids)

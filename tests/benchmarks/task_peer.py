@@ -1,10 +1,10 @@
-"""transformers' side of races of fine-tuning and prediction, run as a program.
+"""The side of transformers in races of fine-tuning and prediction, as a program.
 
-`python task_peer.py finetune SETTINGS` and `python task_peer.py predict SETTINGS` take a JSON
-object. Training is Trainer as run_ner.py and run_glue.py set it up: their collators pad
-to the longest of a batch, their metrics are computed after each epoch. Three things are in its
-favour: inputs are plain lists instead of `datasets`, batches of evaluation are larger, and only the
-last model is saved. Prediction is a pipeline over the records' texts.
+`python task_peer.py finetune SETTINGS` and `python task_peer.py predict SETTINGS` accept a JSON
+object. Training uses Trainer as set up in run_ner.py and run_glue.py: their collators pad to the
+longest sequence of a batch, and their metrics are computed after each epoch. Three differences
+favour this side: inputs are plain lists instead of `datasets`, evaluation batches are larger, and
+only the last model is saved. Prediction is a pipeline over the records' texts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def read(path: str) -> list[dict[str, Any]]:
 
 
 def words_of(record: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Cut a text into words with BIO tags."""
+    """Split a text into words with BIO tags."""
     spans = [match.span() for match in _WORD.finditer(record["text"])]
     tags = ["O"] * len(spans)
     for entity in record["entities"]:
@@ -48,7 +48,7 @@ class Ner:
     auto_class, collator = "AutoModelForTokenClassification", "DataCollatorForTokenClassification"
 
     def features(self, records: Sequence[Mapping[str, Any]]) -> Features:
-        """Encode words; a word's label is at its first token."""
+        """Encode words; the label of a word is on its first token."""
         words, tags = zip(*map(words_of, records), strict=True)
         if not self.labels:
             types = sorted({tag[2:] for own in tags for tag in own} - {""})

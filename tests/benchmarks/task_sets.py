@@ -1,4 +1,4 @@
-"""Real sets of the races of fine-tuning and prediction, as records, and models for them."""
+"""Real sets for races of fine-tuning and prediction, as records, and models for them."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def read_set(data: Path, task: str, size: int) -> Records:
 
 
 def as_pairs(records: Records) -> Records:
-    """Make a labelled text of each candidate pair, as the peer reads relations.
+    """Make a labelled text of each candidate pair, the peer's form of relations.
 
-    Placeholders are in the text already, so that it is classification.
+    The text already contains placeholders, so the task is classification.
     """
     config, found = RelationsConfig(), []
     for record in records:

@@ -1,9 +1,9 @@
-"""Work on corpora beside the usual scripts: `pytest --benchmark-enable -s tests/benchmarks`.
+"""Work on corpora compared with usual scripts: `pytest --benchmark-enable -s tests/benchmarks`.
 
-`clean` stands beside the script that one writes for it: JSON Lines, ftfy and py3langid on whole
-texts. All work is that of one core, in processor time, without imports. Records are read beside
-`json` and checks of types in Python. Without that option each runs once on little input, and only
-what is kept is compared.
+`clean` is compared with a typical script: JSON Lines, with ftfy and py3langid on complete texts.
+Reading records is compared with `json` and type checks in Python. All times are processor time on
+one core, without imports. Without that option each side runs once on little input, and only the
+kept records are compared.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RULES = {"min_words": 50, "max_words": 100_000}
 
 
 def clean_lines(lines: list[bytes], repairs: str, **filters: Any) -> list[str]:
-    """Clean by bmtools, and return the ids of what stays."""
+    """Clean with bmtools, and return the ids of kept records."""
     worker = RecordWorker(partial(Cleaner, RepairConfig(repairs), FilterConfig(**filters),
                                   PersonalDataConfig()))
     kept = b"".join(
@@ -44,7 +44,7 @@ def clean_lines(lines: list[bytes], repairs: str, **filters: Any) -> list[str]:
 
 
 def clean_by_script(lines: list[bytes]) -> list[str]:
-    """Clean as a script does that tries every rule on every text."""
+    """Clean with a script that tries every rule on every text."""
     import ftfy
     import py3langid
 
@@ -72,7 +72,7 @@ def test_clean_against_a_script(benchmark: Any, data: Path) -> None:
              "without language and Unicode": lambda lines: clean_lines(lines, _PLAIN, **_RULES)}
     kept = {name: clean(lines) for name, clean in sides.items()}  # imports, loads the model
     assert len(kept["bmtools"]) > len(lines) / 2
-    # The script counts the words of truncation marks; ftfy, more signs than the rules do.
+    # The script also counts the words of truncation marks, and ftfy changes more characters.
     differ = set(kept["bmtools"]) ^ set(kept["script"])
     assert len(differ) <= len(lines) / 500, differ
     if benchmark.disabled:

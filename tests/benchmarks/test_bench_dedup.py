@@ -1,10 +1,10 @@
 """Near duplicates against datasketch: `pytest --benchmark-enable -s tests/benchmarks`.
 
-From a file of records to the file of those that stay, runs of 5 words and 128 hashes on both
-sides; one process and one thread each. datasketch gets the runs as its documentation says, made by
-Python of case-folded words. The text is abstracts with half of their words exchanged, every
-twentieth one again with 2 % of words exchanged. Without that option each runs once on little input,
-and only what they find is compared.
+Both sides read a file of records and write a file of kept records, with runs of 5 words, 128
+hashes, one process and one thread. datasketch gets the runs as its documentation recommends: Python makes
+them from case-folded words. The text is abstracts with half of their words exchanged. Every
+twentieth abstract occurs again with 2 % of words exchanged. Without that option each side runs once
+on little input, and only the duplicates found are compared.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pytest
 from timing import ROUNDS, measured, note, program
 
 _RECORDS = 40_000
-_PEER_RECORDS = 5_000  # its time grows with the number of records, and it takes long
+_PEER_RECORDS = 5_000  # its time grows with the number of records
 _ABSTRACTS = "en/corpus/pubmed-drug-reviews.jsonl.gz"
 
 _THEIRS = program("from datasketch import MinHash, MinHashLSH", """
@@ -65,7 +65,7 @@ def test_near_duplicates_against_datasketch(benchmark: Any, data: Path, tmp_path
         for name in ("ours", "theirs"))
     kept = {one for one in kept if int(one) < peer_records}
     assert peer_records > len(expected) >= peer_records * 0.9
-    assert len(kept ^ expected) <= 0.01 * peer_records  # both estimate
+    assert len(kept ^ expected) <= 0.01 * peer_records  # both sides estimate
     megabytes = ours.stat().st_size / 1e6
     (their_seconds, _), (seconds, peak) = (min(side) for side in zip(*runs, strict=True))
     note(benchmark, megabytes=round(megabytes), records=records, peak_megabytes=round(peak),
@@ -74,7 +74,7 @@ def test_near_duplicates_against_datasketch(benchmark: Any, data: Path, tmp_path
 
 
 def write_input(data: Path, path: Path, records: int) -> Path:
-    """Write abstracts with exchanged words; more records begin with those of fewer."""
+    """Write abstracts with exchanged words; larger files begin with the records of smaller ones."""
     rng = random.Random(0)
     with gzip.open(data / _ABSTRACTS, "rt", encoding="utf-8") as stream:
         texts = [json.loads(line)["text"].split() for line in stream]

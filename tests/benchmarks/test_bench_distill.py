@@ -1,11 +1,11 @@
 """Distillation against a plain loop: `pytest --benchmark-enable -s tests/benchmarks`.
 
-Both sides have the same models, the same batches of the same abstracts and the same losses: MLM,
-KL and cosine. The loop computes all logits of both models, as transformers gives them. As for
-pretraining, each side is a process with one thread a core, they take turns, and peak memory is
-that of the process.
+Both sides use the same models, the same batches of the same abstracts and the same losses: MLM,
+KL and cosine. The loop computes all logits of both models, as transformers returns them. As in
+pretraining, each side is a process with one thread per core, the sides take turns, and peak memory
+is measured for the process.
 
-Without that option nothing is timed, and only the losses of both sides are compared.
+Without that option no time is measured, and only the losses of both sides are compared.
 """
 
 from __future__ import annotations

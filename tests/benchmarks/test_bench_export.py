@@ -1,7 +1,7 @@
 """Exported models against transformers: `pytest --benchmark-enable -s ...`.
 
-A tagger with random weights reads batches of 8 x 128 tokens on two cores; engines take turns in one
-process, so that the noise of a busy machine falls on all. Without that option the model is tiny,
+A tagger with random weights reads batches of 8 x 128 tokens on two cores. Engines take turns in one
+process, so the noise of a busy machine affects all of them. Without that option the model is tiny,
 and only its outputs are compared.
 """
 

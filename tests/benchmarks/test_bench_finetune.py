@@ -1,9 +1,9 @@
-"""Fine-tuning against transformers' Trainer, whole commands: `pytest --benchmark-enable -s ...`.
+"""Fine-tuning against transformers' Trainer, complete commands: `pytest --benchmark-enable -s ...`.
 
-Both start, read the same records, train the same model with dropout for as many epochs, score the
-development set after each and write the model; `task_peer.py` is the peer. Batches of Trainer are
-random, as its examples leave them, and once grouped by length, as those of bmtools are. Without
-that option models are tiny, and only the losses of one batch are compared.
+Both sides start, read the same records, train the same model with dropout for the same number of
+epochs, score the development set after each epoch and write the model. `task_peer.py` is the other
+side. Trainer's batches are random, as in its examples, and in one race grouped by length, as in
+bmtools. Without that option models are tiny, and only the losses of one batch are compared.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _SETTINGS = {"epochs": 1, "batch_size": _BATCH, "dropout": 0.1, "precision": "no
 
 
 class Sides:
-    """Both programs over the same files.
+    """Both programs with the same files.
 
     Args:
-        directory: for files and models.
-        task: of bmtools; to the peer relations are texts of pairs.
-        model: to start from.
-        train: records.
-        dev: records.
+        directory: directory for files and models.
+        task: task of bmtools; the other side gets relations as texts of pairs.
+        model: model to start from.
+        train: training records.
+        dev: development records.
     """
 
     def __init__(self, directory: Path, task: str, model: Path, train: Records,
@@ -49,7 +49,7 @@ class Sides:
 
     def ours(self, *options: object, model: Path | None = None,
              precision: str = "no") -> list[object]:
-        """Give the command."""
+        """Return the command of bmtools."""
         return ["-m", "bmtools", "finetune", self.task, "--model", model or self._model,
                 "--train", self.files["train"], "--dev", self.files["dev"],
                 "-o", self._directory / "ours", "--overwrite", "--seeds", 1, "--batch-size",
@@ -57,7 +57,7 @@ class Sides:
                 "--set", "warmup_ratio=0", "--precision", precision, *options]
 
     def theirs(self, model: Path | None = None, **settings: Any) -> list[object]:
-        """Give the peer's."""
+        """Return the command of the other side."""
         return [_PEER, "finetune", json.dumps({
             **_SETTINGS, **self._peer_files, "model": str(model or self._model),
             "task": "classification" if self.task == "relations" else self.task,
@@ -66,7 +66,7 @@ class Sides:
 
 
 def losses(sides: Sides, model: Path, directory: Path) -> tuple[float, float]:
-    """Compute both sides' loss on a single batch, from one fine-tuned model."""
+    """Return both sides' loss for one batch with the same fine-tuned model."""
     start, lines = directory / "start", list[dict[str, Any]]()
     for before, after, dropout in ((model, start, 0.1), (start, directory / "further", 0.0)):
         lines.clear()

@@ -1,8 +1,8 @@
 """Whole-word masking against transformers: `pytest --benchmark-enable -s tests/benchmarks`.
 
-Both turn the same 32 sequences of English abstracts, encoded before, into inputs and labels: ours
-from arrays, as a corpus holds them, the collator from lists, as a dataset gives them. Without that
-option each runs once, and only the shares of masked tokens are compared.
+Both sides turn the same 32 encoded sequences of English abstracts into inputs and labels. bmtools
+reads arrays, as a corpus stores them; the collator reads lists, as a dataset returns them. Without
+that option each side runs once, and only the shares of masked tokens are compared.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def test_words_against_transformers(benchmark: Any, tokenizer: Any, encodings: l
 
 
 def our_masking(sequences: Sequences, tokenizer: Any) -> Callable[[], MaskedTokens]:
-    """Mask flat arrays, which come new with every batch, as does all that is derived of them."""
+    """Mask flat arrays; they and all values derived from them are new for each batch."""
     special = np.array(sorted(tokenizer.all_special_ids))
     ordinary = np.setdiff1d(np.arange(len(tokenizer)), special)
     ids, starts = sequences.ids.ravel(), sequences.starts.ravel()

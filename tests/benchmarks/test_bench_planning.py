@@ -1,8 +1,8 @@
-"""Planning of batches on one core, and where a run resumes: `pytest --benchmark-enable -s`.
+"""Planning of batches on one core, and resuming a run: `pytest --benchmark-enable -s`.
 
-Only lengths, words and sentences of documents matter, so that they are made up: as long as
-abstracts, with sentences of 24 tokens. Time is that of the planning thread. Without that option
-each case runs once, on few documents.
+Only lengths, words and sentences of documents matter, so they are made up: as long as abstracts,
+with sentences of 24 tokens. The time of the planning thread is measured. Without that option each
+case runs once, on few documents.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def made_up_shard(documents: int) -> Shard:
 
 
 def schedule(objective: str, max_length: int) -> Schedule:
-    """A run without end."""
+    """Return the schedule of an endless run."""
     return Schedule([Phase("main", PhaseLengthConfig(steps=1 << 40), BatchConfig(
         max_length, _BATCH_TOKENS // max_length), ObjectiveConfig(objective))], [1 << 40])
 
@@ -79,14 +79,14 @@ def test_planning(benchmark: Any, shard: Shard, objective: str, max_length: int)
 
 @pytest.mark.parametrize(("objective", "max_length"), _CASES)
 def test_resuming_is_flat(benchmark: Any, shard: Shard, objective: str, max_length: int) -> None:
-    """At step 100 as after 100 million documents, of a corpus of as many, in 400 shards."""
+    """Resume at step 100, and after 100 million documents of a corpus of this size."""
     shards = 4 if benchmark.disabled else 400
     corpora = {"text": Corpus((shard,) * shards, "")}
     run = schedule(objective, max_length)
     documents = len(corpora["text"])
     step = 3 if benchmark.disabled else 100
     near = Sampler(corpora, run, True, 0).batch(step - 1).following
-    # Far on, where a window begins; what was left over before it is that of the near one.
+    # A late position at which a window begins, with the remainder that precedes the early one.
     far_step = round(step * documents / sum(near.window.draws.values() or [documents // 9]))
     drawn = {"text": documents - 5}
     far = StreamPosition(far_step, replace(

@@ -1,8 +1,8 @@
-"""`predict` against transformers' pipelines, whole programs: `pytest --benchmark-enable -s ...`.
+"""`predict` against transformers' pipelines, complete programs: `pytest --benchmark-enable -s ...`.
 
-Both load the same fine-tuned model and label the same records. The pipeline has the batch size, of
-some, that is fastest for it in a first turn; transformers 5 has none for question answering.
-Without that option models are tiny, and only what is predicted is compared.
+Both sides load the same fine-tuned model and label the same records. The pipeline uses the batch
+size that was fastest in its first turn. transformers 5 has no pipeline for question answering.
+Without that option models are tiny, and only the predictions are compared.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SIZES = (1, 8, 32)
 
 
 def tuned(data: Path, directory: Path, task: str, layers: int, width: int, records: int) -> Path:
-    """Fine-tune a random model a little, at a rate that makes it predict something."""
+    """Fine-tune a random model until it predicts some labels."""
     train = write(directory / "train.jsonl", read_set(data, task, records))
     model = build_bert(data, directory / "model", layers, width)
     finetune(task, model, train, train, directory / "tuned", seeds=1, epochs=3,
@@ -34,7 +34,7 @@ def tuned(data: Path, directory: Path, task: str, layers: int, width: int, recor
 
 
 def predictions(path: Path, model: Path, task: str) -> list[Any]:
-    """Predict, in the peer's form."""
+    """Predict, in the format of the other side."""
     found = [record["predicted"] for record in predict(path, model)]
     if task == "ner":
         return [[[one["start"], one["end"], one["type"]] for one in own["entities"]]
@@ -71,7 +71,7 @@ def test_predict_against_pipeline(benchmark: Any, data: Path, tmp_path: Path, ta
     first = {size: run(*theirs(size)) for size in (_SIZES if not benchmark.disabled else (8,))}
     best = min(first, key=lambda size: first[size].seconds)
     share = agreement(predictions(path, model, task), json.loads(first[best].out))
-    assert share >= 0.999  # two labels may be as probable as each other
+    assert share >= 0.999  # two labels may be equally probable
     if benchmark.disabled:
         benchmark(lambda: None)
         return

@@ -1,7 +1,7 @@
 """Forecasts of `pretrain --dry-run` on a GPU against the run that follows: `make gpu-check`.
 
-Memory that came is what the whole card has in use after the last step, so nothing else may run
-there.
+The memory of the run is all memory in use on the card after the last step, so no other program may
+use the card.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Pretraining against transformers' Trainer: `pytest --benchmark-enable -s tests/benchmarks`.
 
-Both sides train models with equal weights on the same abstracts, at about as many useful tokens a
-step, on all cores. Useful tokens are text: special tokens, of which bmtools adds more, count on
-neither side, nor does padding. Trainer runs as run_mlm.py sets it up, with its dropout of 0.1,
-and once more without; bmtools has none by default, and its documents do not attend to each other.
-Each side is a process with OMP_NUM_THREADS threads, by default one a core; they take turns, and
-ratios are medians over turns. Peak memory is that of the process (VmHWM), interpreter, libraries
-and text included.
+Both sides train models with equal weights on the same abstracts, with about the same number of
+useful tokens per step, on all cores. Useful tokens are text. Padding is not counted on either side,
+and neither are special tokens, although bmtools adds more of them. Trainer runs as in run_mlm.py,
+with dropout 0.1, and in another race without dropout. bmtools has no dropout by default, and its
+documents do not attend to each other. Each side is a process with OMP_NUM_THREADS threads, by
+default one per core. The sides take turns, and ratios are medians over turns. Peak memory is
+measured for the process (VmHWM), including interpreter, libraries and text.
 
-Without that option nothing is timed, and only the losses of both sides are compared.
+Without that option no time is measured, and only the losses of both sides are compared.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def timed(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture
 def threads() -> Iterator[None]:
-    """Let this process have as many threads as each side."""
+    """Give this process the same number of threads as each side."""
     before = torch.get_num_threads()
     torch.set_num_threads(_THREADS)
     yield
@@ -57,14 +57,14 @@ def threads() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def abstracts(timed: None, data: Path,
               tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """7,752 abstracts of 380 tokens on average, as shards, and their tokenizer."""
+    """7,752 abstracts with 380 tokens on average, as shards, and their tokenizer."""
     return encode_abstracts(data, tmp_path_factory.mktemp("abstracts"))
 
 
 @pytest.fixture(scope="module")
 def sentences(timed: None, data: Path,
               tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """Sentences of abstracts, 36 tokens on average, each a document."""
+    """Sentences of abstracts with 36 tokens on average, each as a document."""
     return encode_sentences(data, tmp_path_factory.mktemp("sentences"))
 
 
@@ -97,10 +97,10 @@ def test_pretrain_against_padded_documents(benchmark: Any, request: pytest.Fixtu
     ("bert-4x256", 4_000), ("bert-12x768", 1_000)])
 def test_pretrain_by_precision(benchmark: Any, abstracts: tuple[str, str], threads: None,
                                architecture: str, step_tokens: int) -> None:
-    """Each side as it is by default, and each precision beside itself.
+    """Compare each side with its defaults, and bmtools with each precision.
 
-    Between turns a large product is timed in each precision, on the same threads, and training is
-    measured by it: the share of the machine's own speed that useful operations reach.
+    Between turns, the time of a large matrix product is measured in each precision with the same
+    threads. The result is the share of this speed that training reaches.
     """
     ours = Side("bmtools", architecture, 128, step_tokens, "padded", 0.0, "auto", False, "cpu",
                 *abstracts)
@@ -129,7 +129,7 @@ def test_pretrain_by_precision(benchmark: Any, abstracts: tuple[str, str], threa
 
 
 def speed_of_products(dtype: torch.dtype) -> float:
-    """Measure operations a second of a large product on all threads, the best of five calls."""
+    """Return the operations per second of a large product on all threads, best of five calls."""
     matrix, seconds = torch.ones(_LARGE, _LARGE, dtype=dtype), []
     for _ in range(6):
         start = time.perf_counter()
@@ -143,13 +143,13 @@ def _peer_in(precision: str) -> str:
 
 
 def run(benchmark: Any, sides: dict[str, Side]) -> None:
-    """Run a race, and note what it found."""
+    """Run a race, and record its result."""
     note(benchmark, next(iter(sides.values())), race_of(benchmark, sides), threads=_THREADS)
 
 
 def race_of(benchmark: Any, sides: dict[str, Side],
             between_turns: Callable[[], None] = lambda: None) -> dict[str, Any]:
-    """Run a race; the turns of the first side are the benchmark's."""
+    """Run a race; the benchmark measures the turns of the first side."""
     first, *others = sides
 
     def prepare() -> None:
@@ -171,7 +171,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("made_up", "one_thread")
 @pytest.mark.parametrize("layout", ["padded", "packed"])
 def test_both_sides_have_the_same_loss(layout: str) -> None:
-    """Transformers' loss of our documents, one by one, adds up to ours."""
+    """transformers' loss for our documents, one by one, adds up to our loss."""
     trainer, batches = side.set_up(Side("bmtools", "bert-2x64", 128, 400, layout))
     inputs, = batches.batch(0).micro_batches
     found = trainer.objective(**inputs)["mlm"]

@@ -1,15 +1,14 @@
 """Pretraining on one GPU against transformers' Trainer, both in bf16.
 
-`make gpu-check` runs all of it, `make bench-gpu` prints it as a table. Text is that of
-BMTOOLS_DATA; without it, documents are as long as real abstracts (a table in `side.py`) and their
-ids are made up, which costs the same.
+`make gpu-check` runs all benchmarks of this file, and `make bench-gpu` prints a table. The text
+comes from BMTOOLS_DATA. Without it, documents have the lengths of real abstracts (a table in
+`side.py`) and made-up ids, which cost the same.
 
-Trainer gets what is simple and fast: documents end to end in full sequences (group_texts), sdpa,
-fused AdamW, four processes that make batches, no dropout. Compiled models race apart, as it takes
-minutes to compile them. Useful
-tokens are text, neither padding nor special tokens. The share of the GPU's peak counts what the
-objective needs for these: attention inside documents, and the head on masked tokens.
-Memory is the peak of what torch allocated on the GPU.
+Trainer gets simple and fast settings: joined documents in full sequences (group_texts), sdpa, fused
+AdamW, four processes that make batches, and no dropout. Compiled models race separately, because
+compiling takes minutes. Useful tokens are text, without padding and special tokens. The share of
+the GPU's peak counts the operations that the objective needs for these tokens: attention inside
+documents, and the head on masked tokens. Memory is the peak that torch allocated on the GPU.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ pytestmark = [pytest.mark.gpu,
 _ROUNDS = 4
 _TURN_SECONDS = 2.0
 _STEP_TOKENS = 32_000
-# Buonocore et al. 2023: 28 GB of abstracts (table 1), at the 13 billion tokens in 81 GB of their
-# base model; 720 hours on an A100. Gu et al. 2021, section 2.3: 62,500 steps of 8,192 sequences,
-# whose length the paper leaves open, taken for 512; five days on 16 V100.
+# Buonocore et al. 2023: 28 GB of abstracts (table 1), with the 13 billion tokens in 81 GB of
+# their base model; 720 hours on an A100. Gu et al. 2021, section 2.3: 62,500 steps of 8,192
+# sequences. The paper does not state their length; 512 is assumed. Five days on 16 V100.
 _PUBLISHED_RUNS = {
     "once through BioBIT's 28 GB (4.5 billion tokens)": 28 / 81 * 13e9,
     "PubMedBERT's 62,500 steps of 8,192 sequences (262 billion tokens)": 62_500 * 8_192 * 512.0,
@@ -45,7 +44,7 @@ _PUBLISHED_RUNS = {
 @pytest.fixture(scope="module")
 def text(request: pytest.FixtureRequest,
          tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """Shards of abstracts and their tokenizer; empty names where there are no data."""
+    """Shards of abstracts and their tokenizer; empty names if there are no data."""
     if not request.config.getoption("benchmark_enable"):
         pytest.skip("timed by --benchmark-enable")
     try:
@@ -76,7 +75,7 @@ def test_compiled_pretraining_on_a_gpu(benchmark: Any, text: tuple[str, str], ar
 
 
 def test_the_gpu_is_busy(benchmark: Any, text: tuple[str, str]) -> None:
-    """Wall time in which a kernel or a copy runs, over some steps."""
+    """Return the wall time in which a kernel or a copy runs, over some steps."""
     share = benchmark.pedantic(side.busy_share, (ours_on(text, "bert-base", 512),), rounds=1)
     benchmark.extra_info.update(gpu=describe_hardware("cuda").name, busy=round(share, 3))
 
@@ -88,7 +87,7 @@ def ours_on(text: tuple[str, str], architecture: str, max_length: int) -> Side:
 
 
 def run_race(benchmark: Any, sides: dict[str, Side]) -> None:
-    """Race our side, the first one, against a peer that may fail where it is compiled."""
+    """Race our side, the first one, against a peer that may fail if it is compiled."""
     (first, ours), (peer, _) = sides.items()
     with Race(sides, _TURN_SECONDS, 4, (peer,) if ours.compiled else ()) as running:
         benchmark.pedantic(running.turn, (first,), setup=lambda: running.turn(peer),
@@ -105,7 +104,7 @@ def run_race(benchmark: Any, sides: dict[str, Side]) -> None:
 
 def _shares_of_peak(ours: Side, measured: dict[str, dict[str, float]]) -> Iterator[
         tuple[str, float | None]]:
-    """Share of the GPU's peak by side; None where the peak is not known."""
+    """Return the share of the GPU's peak by side; None if the peak is unknown."""
     flops = side.flops_per_token(ours)
     device = describe_hardware("cuda")
     for name, one in measured.items():

@@ -1,9 +1,10 @@
-"""PubMed's XML and articles of PMC beside pubmed_parser.
+"""Readers of PubMed's XML and PMC's articles compared with pubmed_parser.
 
-`import pubmed` and `import pmc` make records, check them and, of PubMed, write them as JSON Lines.
-pubmed_parser makes dictionaries, with two calls for an article. It is installed by hand, as it
-needs a package under the GPL. PubMed's text is a real file of 2016, repeated under other PMIDs.
-Without `--benchmark-enable` each runs once on little input, and only the abstracts are compared.
+`import pubmed` and `import pmc` make and check records, and write PubMed's records as JSON Lines.
+pubmed_parser makes dictionaries, with two calls per article. It must be installed by hand, because
+it needs a package under the GPL. PubMed's text is a real file of 2016, repeated with other PMIDs.
+Without `--benchmark-enable` each side runs once on little input, and only the abstracts are
+compared.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def test_pubmed_against_pubmed_parser(benchmark: Any, data: Path, tmp_path: Path
 
 
 @pytest.mark.data
-def test_articles_beside_pubmed_parser(benchmark: Any, data: Path) -> None:
+def test_articles_against_pubmed_parser(benchmark: Any, data: Path) -> None:
     pubmed_parser = pytest.importorskip("pubmed_parser")
     files = sorted(map(str, (data / "en" / "pmc-nxml").glob("*.nxml")))
     turns = in_turns({
@@ -79,6 +80,6 @@ def test_articles_beside_pubmed_parser(benchmark: Any, data: Path) -> None:
 
 
 def letters(path: Path) -> dict[str, str]:
-    """Return abstracts by PMID, without white space and the signs after labels."""
+    """Return abstracts by PMID, without white space and the punctuation after labels."""
     records = map(json.loads, path.read_text("utf-8").splitlines())
     return {one["id"]: re.sub(r"[\s:]|UNLABELLED", "", one["text"]) for one in records}

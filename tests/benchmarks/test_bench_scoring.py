@@ -1,9 +1,9 @@
 """Scoring against minicons and the fill-mask pipeline: `pytest --benchmark-enable -s ...`.
 
-Each side is a program of its own that starts, loads the same checkpoint, scores the same records
-and ends: start-up counts, and each has its own peak memory. The sides take turns. All may use both
-cores, minicons and the pipeline as torch's threads. Without that option each runs once on little
-input, and only their agreement is checked.
+Each side is a separate program that starts, loads the same checkpoint, scores the same records and
+ends. So start-up counts, and each side has its own peak memory. The sides take turns. All sides may
+use both cores, minicons and the pipeline with torch's threads. Without that option each side runs
+once on little input, and only their agreement is checked.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from bmtools.vocab.tokenizer import fingerprint
 from bmtools.vocab.trainers import train_tokenizer
 
 _PEER = Path(__file__).with_name("scoring_peer.py")
-# Sentences on a GPU: 200 took minicons more than two minutes on an H100.
+# Number of sentences on a GPU: 200 took minicons more than two minutes on an H100.
 _ON_GPU = 40
 
 
 def build(directory: Path, texts: Sequence[str], layers: int, width: int, size: int,
           embeddings: int) -> Path:
-    """Save a random BERT with a vocabulary trained here, and at least so many embeddings."""
+    """Save a random BERT with a vocabulary trained here and a minimum number of embeddings."""
     tokenizer = train_tokenizer(texts, VocabularyConfig(size=size, allow_fewer=True))
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -49,7 +49,7 @@ def build(directory: Path, texts: Sequence[str], layers: int, width: int, size: 
 
 @pytest.fixture(scope="module")
 def texts(data: Path) -> list[str]:
-    """Clinical cases in Italian."""
+    """Return clinical cases in Italian."""
     with (data / "it/corpus/native-clinical.jsonl").open(encoding="utf-8") as stream:
         return [json.loads(line)["text"] for line in itertools.islice(stream, 300)]
 
@@ -96,7 +96,7 @@ def test_pppl_against_minicons(benchmark: Any, texts: list[str], tmp_path: Path,
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 def test_pppl_on_a_gpu(benchmark: Any, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    """With clinical cases, or made-up texts of their length where there are no data."""
+    """Use clinical cases, or made-up texts of their length if there are no data."""
     pytest.importorskip("minicons")
     try:
         texts = request.getfixturevalue("texts")
@@ -110,7 +110,7 @@ def test_pppl_on_a_gpu(benchmark: Any, request: pytest.FixtureRequest, tmp_path:
             "--overwrite"]
     theirs = [_PEER, "minicons", model, path]
     run(*ours, gpu=True)  # warms up the system's file cache
-    # minicons takes most of the minutes that there are, so there is one turn of each.
+    # minicons uses most of the available minutes, so each side has one turn.
     peer, exact = (run(*side, gpu=True) for side in (theirs, ours))
     found = [-json.loads(line)["nats"] for line in details.read_text().splitlines()]
     assert found == pytest.approx(json.loads(peer.out), rel=1e-3)
@@ -142,7 +142,7 @@ def test_mrr_against_fill_mask(benchmark: Any, texts: list[str], data: Path,
         found = json.loads(run(*ours).out.splitlines()[0])
         assert found["mrr"] == pytest.approx(sum(expected) / len(expected), abs=1e-6)
         return
-    # The pipeline takes minutes, so there is one turn of each.
+    # The pipeline takes minutes, so each side has one turn.
     peer, exact, half = (run(*side) for side in (theirs, ours, [*ours, "--precision", "bf16"]))
     note(benchmark, maskings=len(records), threads=THREADS, seconds=round(exact.seconds, 1),
          times_faster=round(peer.seconds / exact.seconds, 2),

@@ -1,8 +1,8 @@
 """Tokenizing a corpus against datasets: `pytest --benchmark-enable -s tests/benchmarks`.
 
-`datasets.map` gets text that is already in memory-mapped Arrow and writes ids; `tokenize` starts
-from JSON Lines, checks every record and writes ids, word starts and borders. One process and one
-thread each. Without that option each runs once on little input, and only the ids are compared.
+`datasets.map` reads text that is already in memory-mapped Arrow and writes ids. `tokenize` reads
+JSON Lines, checks every record and writes ids, word starts and borders. Both use one process and
+one thread. Without that option each side runs once on little input, and only the ids are compared.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""`translate` beside transformers' `generate`.
+"""`translate` compared with transformers' `generate`.
 
-`pytest tests/benchmarks/test_bench_translate.py -s --benchmark-enable`: a random Marian of 6 + 6
-layers of 512, with a vocabulary of the size that OPUS-MT has, on two cores. Random models do not
-know when to end, so every batch is forced to the length of its longest source, on all sides. The
-sides take turns. Without that option models are tiny, and only agreement is checked.
+`pytest tests/benchmarks/test_bench_translate.py -s --benchmark-enable` uses a random Marian with 6
++ 6 layers of width 512 and a vocabulary of OPUS-MT's size, on two cores. Random models do not learn
+when to stop, so on all sides every batch is forced to the length of its longest source. The sides
+take turns. Without that option models are tiny, and only agreement is checked.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from bmtools.translation.engines.transformers_engine import batches_by_length
 from bmtools.translation.settings import EngineConfig
 
 ctranslate2 = pytest.importorskip("ctranslate2")
-_VOCABULARY = 58_101  # that of opus-mt-en-it and most others has about that size
-# Tokens of sentences of abstracts: quantiles, and the shares of sentences that are no longer.
+_VOCABULARY = 58_101  # about the size in opus-mt-en-it and most other models
+# Token counts of sentences in abstracts: quantiles and their shares of sentences.
 _LENGTHS, _SHARES = (5, 9, 17, 26, 36, 58, 90), (0, 0.05, 0.25, 0.5, 0.75, 0.95, 1)
-_BIOBIT_WORDS = 4.5e9  # of PubMed's abstracts, as the authors of PubMedBERT count them
+_BIOBIT_WORDS = 4.5e9  # words of PubMed's abstracts, by the authors of PubMedBERT
 _TOKENS_PER_WORD = 1.35
 
 
 def forced(model: Any, sources: Sequence[list[str]], beam_size: int,
            batch_tokens: int) -> list[Generated]:
-    """Translate batches of similar length at once, each to its longest length."""
+    """Translate batches of similar length, each to its longest length."""
     under_way = []
     for batch in batches_by_length([len(one) for one in sources], batch_tokens):
         longest = len(sources[batch[0]])
@@ -55,7 +55,7 @@ def forced(model: Any, sources: Sequence[list[str]], beam_size: int,
 
 def generate(model: Any, sources: Sequence[list[int]], batches: Sequence[Sequence[int]],
              beam_size: int) -> None:
-    """Translate by transformers, each batch to its longest length."""
+    """Translate with transformers, each batch to its longest length."""
     pad = model.config.pad_token_id
     for batch in batches:
         rows = [sources[index] for index in batch]
@@ -67,7 +67,7 @@ def generate(model: Any, sources: Sequence[list[int]], batches: Sequence[Sequenc
 
 
 def build(directory: Path, layers: int, width: int, size: int) -> Path:
-    """Save a random Marian, with subwords of made-up text and as many more as are missing."""
+    """Save a random Marian with subwords of made-up text, filled up to the vocabulary's size."""
     directory.mkdir()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(made_up_texts(300)), model_prefix=str(directory / "source"),
@@ -95,7 +95,7 @@ def build(directory: Path, layers: int, width: int, size: int) -> Path:
 
 
 def made_up_texts(count: int) -> list[str]:
-    """Make up texts of eight sentences with 5 to 40 words."""
+    """Make texts of eight sentences with 5 to 40 words."""
     rng = random.Random(0)
     syllables = [first + second for first in "bcdfglmnprst" for second in "aeiou"]
     words = ["".join(rng.choices(syllables, k=rng.randint(1, 2))) for _ in range(300)]
@@ -104,7 +104,7 @@ def made_up_texts(count: int) -> list[str]:
 
 
 def drawn(count: int) -> list[list[int]]:
-    """Draw ids of sentences as long as real ones; 0 is the end of each."""
+    """Sample ids for sentences of real lengths; 0 ends each sentence."""
     rng = np.random.default_rng(0)
     return [[*map(int, rng.integers(2, 300, length)), 0] for length in
             np.interp(rng.random(count), _SHARES, _LENGTHS).astype(int)]

@@ -1,8 +1,8 @@
 """Training of a vocabulary against tokenizers: `pytest --benchmark-enable -s tests/benchmarks`.
 
-Whole processes, imports included, from a file of records to the tokenizer's files. The other side
-only imports `tokenizers` and trains from an iterator. Without that option each runs once on little
-input, and only the vocabularies are compared.
+Complete processes, including imports, from a file of records to the tokenizer's files. The other
+side only imports `tokenizers` and trains from an iterator. Without that option each side runs once
+on little input, and only the vocabularies are compared.
 """
 
 from __future__ import annotations

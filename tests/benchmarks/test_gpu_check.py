@@ -1,4 +1,4 @@
-"""The check on a GPU, as far as it needs none: its parts, their limits, and the page it writes."""
+"""The parts of the GPU check that run without a GPU: its parts, their limits, and its page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity
 
 ROOT = Path(__file__).parents[2]
-# A program in place of pytest: its first argument says what it does.
+# A program that replaces pytest; its first argument sets its behaviour.
 PROGRAM = """
 import json, sys, time
 what, *options = sys.argv[1:]
@@ -60,7 +60,7 @@ def run(*kinds: str, limit: float = 20.0, budget: float = 100.0) -> list[Outcome
                           (sys.executable, "-S", "-c", PROGRAM)))
 
 
-def test_a_part_that_does_not_pass_leaves_the_others() -> None:
+def test_other_parts_run_if_one_does_not_pass() -> None:
     fails, crashes, skips, passes = run("fails", "crashes", "skips", "passes")
     assert (fails.status, fails.detail) == ("failed", "test_it: AssertionError: 2 is not 3")
     assert (crashes.status, crashes.detail) == ("failed", "Fatal: the driver is gone")
@@ -69,7 +69,7 @@ def test_a_part_that_does_not_pass_leaves_the_others() -> None:
     assert passes.benchmarks[0]["extra_info"] == {"busy": 0.9}
 
 
-def test_a_part_that_hangs_is_ended_with_all_it_started() -> None:
+def test_a_hanging_part_is_ended_with_its_children() -> None:
     began = time.monotonic()
     hangs, passes = run("hangs", "passes", limit=0.4)
     assert (hangs.status, hangs.detail) == ("out of time", "it was ended after 0 seconds")
@@ -82,7 +82,7 @@ def test_limits_add_up_to_less_than_twenty_minutes() -> None:
     assert BUDGET_SECONDS == 20 * 60
 
 
-def test_parts_name_tests_that_there_are() -> None:
+def test_parts_name_existing_tests() -> None:
     defined = set()
     for part in parts():
         for argument in part.arguments:
@@ -98,8 +98,8 @@ def test_parts_name_tests_that_there_are() -> None:
     assert {goal.part for goal in GOALS} <= {part.name for part in parts()}
 
 
-def test_without_a_gpu_it_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
-                                      capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_gpu_is_a_one_line_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+                                           capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert gpu_check.main(tmp_path / "out") == 1
     [line] = capsys.readouterr().err.splitlines()
@@ -132,7 +132,7 @@ def part(name: str, *benchmarks: dict[str, Any], status: str = "passed", detail:
 
 
 EXACT = "test_a_deterministic_gpu_resumes_with_the_same_bytes"
-# Made up: what a check would record.
+# A made-up record of a check.
 RECORD: dict[str, Any] = {
     "date": "2026-11-22",
     "machine": {"card": "NVIDIA H200", "cards": 1, "memory_gib": 139.8, "driver": "580.1",
@@ -152,7 +152,7 @@ RECORD: dict[str, Any] = {
              race("bert-base-512", "trainer compiled", 3.5, 560_000, 0.335))]}
 
 
-def test_goals_stand_beside_what_was_measured() -> None:
+def test_goals_are_listed_with_measured_values() -> None:
     assert list(judge(RECORD)) == [
         ("BERT-base, 128: times Trainer", "3.0 or more", "",
          "not measured: out of time, it was ended after 95"),
@@ -172,7 +172,7 @@ def test_goals_stand_beside_what_was_measured() -> None:
          "met")]
 
 
-def test_a_resumed_run_with_other_bytes_misses_its_goal() -> None:
+def test_a_resumed_run_with_different_bytes_misses_its_goal() -> None:
     tests = {f"{EXACT}[packed-no]": "AssertionError", f"{EXACT}[packed-bf16]": "passed"}
     *_, found = judge({**RECORD, "parts": [part("tests", tests=tests)]})
     assert found[2:] == ("1 of 2", "missed")
@@ -197,12 +197,12 @@ def test_the_page_and_the_record_are_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("spans", "share"), [
     ([(0, 10)], 1.0), ([(0, 2), (8, 10)], 0.4), ([(5, 10), (0, 6), (1, 2)], 1.0),
     ([(2, 4), (3, 5), (9, 12), (9, 10)], 0.6)])
-def test_time_that_is_covered(spans: list[tuple[float, float]], share: float) -> None:
+def test_share_of_covered_time(spans: list[tuple[float, float]], share: float) -> None:
     assert side.covered(spans) == pytest.approx(share)
 
 
 class Benchmark:
-    """Stand-in for the fixture of pytest-benchmark, which calls and times nothing."""
+    """Stand-in for the fixture of pytest-benchmark that calls functions without timing them."""
 
     disabled, name = False, "stand-in"
 
@@ -211,7 +211,7 @@ class Benchmark:
 
     def pedantic(self, work: Callable[..., Any], args: tuple[Any, ...] = (),
                  setup: Callable[[], object] | None = None, rounds: int = 1) -> Any:
-        """Call a function as often as it would be timed."""
+        """Call a function as often as the fixture would."""
         for _ in range(min(rounds, 2)):
             if setup:
                 setup()
@@ -221,7 +221,7 @@ class Benchmark:
 
 @pytest.fixture
 def card(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answer for an H200 where CUDA is asked in this process; all computing stays on the CPU."""
+    """Pretend in this process that CUDA has an H200; all computing stays on the CPU."""
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda *_: SimpleNamespace(
         name="NVIDIA H200", total_memory=139 * 2**30, major=9, minor=0))
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda *_: "NVIDIA H200")
@@ -231,9 +231,9 @@ def card(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def tiny_race(card: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Race models of one or two layers; without a GPU the sides fall back to the CPU.
+    """Race models with one or two layers; without a GPU the sides use the CPU.
 
-    Trainer takes bf16 only on a GPU that has it, so both sides are in float32.
+    Trainer accepts bf16 only on a GPU that supports it, so both sides use float32.
     """
     def side_of(program: str, architecture: str, _length: int, _tokens: int, layout: str,
                 dropout: float, _precision: str, *rest: Any) -> Any:
@@ -292,7 +292,7 @@ def test_the_preflight_runs_in_a_stand_in(card: None, monkeypatch: pytest.Monkey
 @pytest.mark.slow
 def test_scoring_runs_in_a_stand_in(card: None, monkeypatch: pytest.MonkeyPatch,
                                     tmp_path: Path) -> None:
-    """On made-up texts, as without data."""
+    """Uses made-up texts, as if there were no data."""
     benchmark, build = Benchmark(), test_bench_scoring.build
     request = SimpleNamespace(getfixturevalue=lambda _name: pytest.skip("no data"))
     monkeypatch.setattr(test_bench_scoring, "_ON_GPU", 2)
@@ -305,7 +305,7 @@ def test_scoring_runs_in_a_stand_in(card: None, monkeypatch: pytest.MonkeyPatch,
 @pytest.mark.slow
 def test_the_check_runs_in_a_stand_in(card: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
                                       capsys: pytest.CaptureFixture[str]) -> None:
-    """From the first question to the report, with a part that passes and one that fails."""
+    """Runs from the first check to the report, with a part that passes and one that fails."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     for name, claim in (("passes", True), ("fails", False)):
         (tmp_path / f"test_{name}.py").write_text(f"def test_it():\n    assert {claim}\n")

@@ -1,11 +1,11 @@
-"""The table of what benchmarks measured."""
+"""The table of benchmark results."""
 
 from __future__ import annotations
 
 from report import table
 
 
-def test_each_benchmark_that_measured_something_is_a_row() -> None:
+def test_each_benchmark_with_a_measurement_is_a_row() -> None:
     found = table({
         "machine_info": {"machine": "x86_64", "cpu": {"brand_raw": "A processor"},
                          "versions": {"torch": "2.13.0"}},

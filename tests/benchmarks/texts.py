@@ -1,4 +1,4 @@
-"""Real abstracts for benchmarks of pretraining: a directory of shards, and their tokenizer's."""
+"""Real abstracts for pretraining benchmarks: a directory of shards, and a tokenizer directory."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def encode_sentences(data: Path, directory: Path, abstracts: int = 3_000) -> tup
 
 
 def made_up_texts(count: int, words: int, seed: int = 0) -> list[str]:
-    """Make texts of so many words, as unevenly frequent as real ones: t0, t1 ..."""
+    """Make texts with a number of words whose frequencies are as in real text: t0, t1 ..."""
     rng = np.random.default_rng(seed)
     ranks = np.exp(rng.random((count, words)) * np.log(_WORDS)).astype(int)
     return [" ".join(f"t{rank}" for rank in row) for row in ranks]
 
 
 def write_made_up_texts(path: Path, count: int) -> Path:
-    """Write texts as long as real abstracts as records."""
+    """Write made-up texts with the length of real abstracts, as records."""
     with path.open("w", encoding="utf-8") as stream:
         for number, text in enumerate(made_up_texts(count, _ABSTRACT_WORDS)):
             stream.write(json.dumps({"id": str(number), "text": text}) + "\n")

@@ -1,6 +1,6 @@
-"""Timing of bmtools beside other tools: functions or programs that take turns.
+"""Timing of bmtools and other tools: functions or programs that take turns.
 
-Turns spread the noise of a busy machine over all sides. A program has its own peak memory.
+Turns spread the noise of a busy machine over all sides. Each program has its own peak memory.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def in_turns(sides: Mapping[str, Callable[[], object]], rounds: int = ROUNDS,
 
 
 def program(before: str, work: str, after: str = "") -> str:
-    """Write a program that prints the processor time of its work, and its peak in megabytes.
+    """Return a program that prints the processor time of its work, and its peak in megabytes.
 
     Args:
         before: imports and preparation, which are not timed.
-        work: what is timed; arguments are in `sys.argv`.
-        after: writes what was found.
+        work: timed code; arguments are in `sys.argv`.
+        after: code that writes the results.
     """
     return _PROGRAM.format(before=before, work=work, after=after)
 
@@ -91,7 +91,7 @@ def run(*command: object, gpu: bool = False, threads: int = THREADS) -> Run:
 
 
 def _peak_megabytes(process: int) -> float:
-    """Watch a program's peak memory to its end; `ru_maxrss` begins with that of its parent."""
+    """Return a program's peak memory at its end; `ru_maxrss` starts with the parent's peak."""
     peak = 0.0
     with contextlib.suppress(OSError, StopIteration):
         while True:
@@ -125,7 +125,7 @@ def summary(turns: Mapping[str, Sequence[Run]]) -> dict[str, dict[str, float]]:
 
 
 def note(benchmark: Any, **found: Any) -> None:
-    """Add what was found to the benchmark's results, and print it."""
+    """Add results to the benchmark's record, and print them."""
     benchmark.pedantic(lambda: None, rounds=1)
     benchmark.extra_info.update(found)
     print(f"\n{benchmark.name}: {json.dumps(found)}")

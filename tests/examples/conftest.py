@@ -1,4 +1,4 @@
-"""Fixtures of the examples: scripts run as by a user, and the beginnings of real files."""
+"""Fixtures for the examples: scripts run as a user runs them, and the first lines of real files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The baseline without a model predicts what score-tasks reads."""
+"""The baseline without a model writes predictions that score-tasks reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bio-LM's table 6 in examples/reproduce/biolm-distill, whole but at toy size."""
+"""Bio-LM's table 6 in examples/reproduce/biolm-distill, complete but at toy size."""
 
 from __future__ import annotations
 

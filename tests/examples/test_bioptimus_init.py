@@ -1,4 +1,4 @@
-"""The comparison of initial weights in examples/reproduce/bioptimus-init, whole but at toy size."""
+"""The comparison of initial weights in examples/reproduce/bioptimus-init, at toy size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pipelines in examples/, whole but with a few steps of training each."""
+"""The pipelines in examples/, complete but with few training steps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SMALLER = [
 
 @pytest.fixture
 def run_smaller(tmp_path: Path, run_script: Any) -> Any:
-    """Run an example's script with every number of steps cut down."""
+    """Run an example's script with reduced numbers of steps."""
 
     def run(name: str, **environment: str) -> str:
         folder = tmp_path / name
@@ -82,14 +82,14 @@ def shorten(source: Path, target: Path, copy_lines: Any, copy_entries: Any) -> N
         target.write_text("".join(
             line for line in source.read_text(encoding="utf-8").splitlines(keepends=True)
             if line.lstrip("\ufeff").partition("\t")[0] in kept), encoding="utf-8")
-    elif source.parent.parent.name == "re":  # tables beside a corpus
+    elif source.parent.parent.name == "re":  # tables with annotations of a corpus
         kept = {str(entry["PMID"]) for entry in json.loads(
             target.with_name("train_CORPUS.json").read_text(encoding="utf-8"))["data"]}
         target.write_text("".join(
             line for line in source.read_text(encoding="utf-8").splitlines(keepends=True)
             if line.partition("\t")[0] in kept), encoding="utf-8")
     elif source.suffix in (".txt", ".jsonl") or source.name.endswith(".jsonl.gz"):
-        # A vocabulary learnt on less spells the curated sentences letter by letter.
+        # A vocabulary trained on less text splits the curated sentences into letters.
         most = 400 if source.name in ("general-ud.txt", "native-clinical.jsonl") else 9
         copy_lines(source, target, most)
     else:
@@ -138,12 +138,12 @@ def test_italian(data: Path, tmp_path: Path, run_smaller: Any, read: Any, copy_l
 
 
 def _check_lineage(out: Path, data: Path) -> None:
-    """One tree leads from the tagger and the scores to every file of the data that was read."""
+    """One tree connects the tagger and the scores with every file of the data that was read."""
     lineage = trace([out / "tagger", out / "mrr.jsonl"], [data])
     assert not lineage.unresolved
     sources = {node.path.name for node in lineage.nodes if node.kind == "source" and node.path}
     read = {path.name for path in data.rglob("*") if path.is_file()}
-    assert read - sources <= {"pubmed15-bom.xml", "pubmed24-sample.xml.gz"}  # copies of one file
+    assert read - sources <= {"pubmed15-bom.xml", "pubmed24-sample.xml.gz"}  # copies of a file
     for node in lineage.nodes:
         if node.path is not None and node.path.is_file():
             content = node.path.read_bytes()
@@ -153,7 +153,7 @@ def _check_lineage(out: Path, data: Path) -> None:
 
 
 def _check_card(out: Path, read: Any) -> None:
-    """The card has the scores; each checkpoint has a bill of materials that is complete."""
+    """The card contains the scores, and each checkpoint has a complete bill of materials."""
     metadata = yaml.safe_load((out / "medical" / "README.md").read_text().split("---")[1])
     given = {one["type"]: one["value"] for result in metadata["model-index"][0]["results"]
              for one in result["metrics"]}
@@ -173,7 +173,7 @@ def _check_card(out: Path, read: Any) -> None:
 
 
 def _check_report(out: Path, scores: list[dict[str, Any]]) -> None:
-    """The page holds the scores as their files have them."""
+    """The page contains the scores that are in the files."""
     page = (out / "report.html").read_text()
     assert len(page.encode()) < 500_000
     values = set(re.findall(r'<data value="([^"]+)">', page))

@@ -1,4 +1,4 @@
-"""The comparisons in examples/reproduce, whole but at toy size."""
+"""The comparisons in examples/reproduce, complete but at toy size."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_trainer_curve(run: Any, read: Any, tmp_path: Path) -> None:
         assert 9_000 <= line["tokens"] <= 9_000 + 32 * 128
         assert own[-1]["loss"] < own[0]["loss"]
         assert line["pppl"] > 1 and f"| {name} " in table
-    # From the same weights, the first losses are those of chance, and near one another.
+    # All runs start with the same weights, so the first losses are near chance and near each other.
     first = {point["model"]: point["loss"] for point in reversed(points)}
     assert first["bmtools"] == pytest.approx(first["trainer"], abs=0.05)
 

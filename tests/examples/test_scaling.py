@@ -1,4 +1,4 @@
-"""docs/scaling.md: its forecasts are those of the command that it shows."""
+"""docs/scaling.md: its forecasts equal the forecasts of the command on the page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROW = re.compile(r"^\| (\d+) \| (\d+) \| ([\d.]+), ([\d.]+), ([\d.]+) \| ([\d.]+
 
 @pytest.fixture
 def inputs(tmp_path: Path) -> dict[str, str]:
-    """Return a vocabulary as large as BERT's, and text made of it, by the page's names."""
+    """Return a vocabulary of BERT's size, and text that uses it, under the page's names."""
     words = [f"w{number}" for number in range(30_517)]
     entries = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
     save_tokenizer(BertTokenizer(vocab={entry: number for number, entry in enumerate(entries)}),
@@ -36,10 +36,10 @@ def inputs(tmp_path: Path) -> dict[str, str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("row", ROW.findall(PAGE), ids=lambda row: "-".join(row[:2]))
-def test_forecasts_are_those_of_the_command(run: Callable[..., Any], inputs: dict[str, str],
-                                            monkeypatch: pytest.MonkeyPatch,
-                                            row: tuple[str, ...]) -> None:
-    monkeypatch.setattr(microbatch, "_MEASURED_TOKENS", 0)  # memory is no figure of the page
+def test_forecasts_equal_the_output_of_the_command(run: Callable[..., Any], inputs: dict[str, str],
+                                                   monkeypatch: pytest.MonkeyPatch,
+                                                   row: tuple[str, ...]) -> None:
+    monkeypatch.setattr(microbatch, "_MEASURED_TOKENS", 0)  # the page does not state memory
     length, cards, *figures = row
     found = re.search(r"^(bmtools pretrain (?:.*\\\n)*.*--device-kind.*)$", PAGE, re.MULTILINE)
     assert found is not None

@@ -1,6 +1,6 @@
-"""Slurm's examples: jobs that are stopped and queued again end as if nothing had happened.
+"""Slurm's examples: jobs that are stopped and requeued end like uninterrupted jobs.
 
-Slurm itself is a stand-in, `slurm_stand_in.py`.
+A stand-in, `slurm_stand_in.py`, replaces Slurm.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Submit = Callable[..., str]
 
 @pytest.fixture
 def submit(tmp_path: Path, warm_bmtools: Path, monkeypatch: pytest.MonkeyPatch) -> Submit:
-    """Return a function that submits an example, its settings replaced by others, and gives what
-    the jobs wrote."""
+    """Return a function that submits an example with replaced settings and returns the output of
+    its jobs."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bin").mkdir()
     for name in ("sbatch", "srun", "scontrol"):
@@ -58,8 +58,8 @@ def corpus(run: Any, tmp_path: Path) -> Path:
     return tmp_path / "english.jsonl"
 
 
-def test_parts_that_were_stopped_make_the_whole_translation(
-        submit: Submit, corpus: Path, run: Any, tmp_path: Path) -> None:
+def test_stopped_parts_join_to_the_complete_translation(submit: Submit, corpus: Path, run: Any,
+                                                        tmp_path: Path) -> None:
     memory = ("--engine", "memory", "--memory", str(QUICKSTART / "memory.tsv"))
     written = submit("translate.sh", corpus.name, "nllb", "italian", replaced={
         "--array=1-64": "--array=1-2", "PARTS=64": "PARTS=2",
@@ -73,8 +73,8 @@ def test_parts_that_were_stopped_make_the_whole_translation(
     assert all(part.stat().st_size for part in parts)
 
 
-def test_parts_that_are_missing_are_named_and_make_no_corpus(tmp_path: Path) -> None:
-    """Run the line of the example that joins the parts."""
+def test_missing_parts_are_named_and_not_joined(tmp_path: Path) -> None:
+    """Run the example's line that joins the parts."""
     [line] = re.findall(r"^#   (.*italian\.jsonl)$", (EXAMPLES / "slurm/translate.sh").read_text(),
                         re.MULTILINE)
 
@@ -98,8 +98,9 @@ def test_parts_that_are_missing_are_named_and_make_no_corpus(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_a_run_of_several_nodes_that_was_stopped_ends_as_one_that_was_not(
-        submit: Submit, corpus: Path, run: Any, tmp_path: Path) -> None:
+def test_a_stopped_run_on_several_nodes_equals_an_uninterrupted_run(submit: Submit, corpus: Path,
+                                                                    run: Any,
+                                                                    tmp_path: Path) -> None:
     run("build-vocab", corpus, "--uncased", "--size", 500, "-o", "vocabulary")
 
     def pretrain(output: str, signal_when: str) -> str:
@@ -120,8 +121,8 @@ def test_a_run_of_several_nodes_that_was_stopped_ends_as_one_that_was_not(
     assert all(torch.equal(model[name], other[name]) for name in model)
 
 
-def test_parts_of_a_study_that_were_stopped_make_the_whole(
-        submit: Submit, corpus: Path, run: Any, tmp_path: Path) -> None:
+def test_stopped_parts_of_a_study_complete_it(submit: Submit, corpus: Path, run: Any,
+                                              tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text("""[axes]
 seed = [0, 1, 2]
 [[steps]]
@@ -146,8 +147,8 @@ output = "all.jsonl"
 
 
 @pytest.mark.slow
-def test_the_model_of_a_task_is_what_the_suite_scores(
-        submit: Submit, run: Any, tokenizer: Any, tmp_path: Path) -> None:
+def test_the_suite_scores_the_model_of_each_task(submit: Submit, run: Any, tokenizer: Any,
+                                                 tmp_path: Path) -> None:
     folder = tmp_path / "sets" / "NCBI-disease"
     folder.mkdir(parents=True)
     for part in ("train", "dev", "test"):

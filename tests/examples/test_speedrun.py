@@ -1,4 +1,4 @@
-"""The laptop speedrun in examples/: its parts, and the whole of it at toy size."""
+"""The laptop speedrun in examples/: its parts, and all of it at toy size."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def part(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 def cleaned(part: Any) -> Any:
-    """Clean texts, one after the other, and return what is left of each."""
+    """Clean texts one after the other, and return the remaining text of each."""
 
     def clean(*texts: str) -> list[str]:
         cleaner = part("clean").Cleaner(part("clean").TestWords([TEST]))
@@ -54,14 +54,14 @@ def test_test_sentences_are_caught(cleaned: Any, planted: str) -> None:
     assert cleaned(OTHER, planted, "Altro testo.") == [OTHER, "", "Altro testo."]
 
 
-def test_counts_know_their_neighbours(part: Any) -> None:
+def test_counts_depend_on_neighbours(part: Any) -> None:
     counts = part("counts").Counts()
     for text in ["il cuore batte forte", "il cuore batte piano", "il sangue scorre forte"]:
         counts.add(text.split())
     counts.close()
     assert counts.best(["", "il"], ["batte", "forte"])[0] == "cuore"
     assert counts.best(["", "il"], ["scorre", "forte"])[0] == "sangue"
-    # After "il" alone: (2 + 2 * (2.1 / 13)) / 5, two kinds of followers among three.
+    # After "il" only: (2 + 2 * (2.1 / 13)) / 5, two kinds of followers among three.
     near = next(iter(part("counts")._contexts(["", "il"], ["x", "y"])))
     assert counts._chain(near)("cuore") == pytest.approx((2 + 2 * 2.1 / 13) / 5)
     score = part("counts").mean_reciprocal_rank(
@@ -92,8 +92,8 @@ def shorten(source: Path, target: Path, copy_lines: Any, copy_entries: Any) -> N
 
 @pytest.mark.data
 @pytest.mark.slow
-def test_whole_speedrun(data: Path, tmp_path: Path, run_script: Any, read: Any, copy_lines: Any,
-                        copy_entries: Any) -> None:
+def test_complete_speedrun(data: Path, tmp_path: Path, run_script: Any, read: Any, copy_lines: Any,
+                           copy_entries: Any) -> None:
     small = tmp_path / "data"
     for folder in ("it", "parallel"):
         for path in (data / folder).rglob("*.*"):

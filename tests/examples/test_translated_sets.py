@@ -1,4 +1,4 @@
-"""The example that carries annotated sets into other languages, whole but at toy size."""
+"""The example that projects annotated sets into other languages, complete but at toy size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The comparison of vocabularies in examples/vocabulary, whole but at toy size."""
+"""The comparison of vocabularies in examples/vocabulary, complete but at toy size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workflows of GitHub Actions: rights and pins, and the steps that a user would copy, run here."""
+"""Workflows of GitHub Actions: permissions, pinned versions, and steps that users would copy."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def test_actions_are_pinned_and_may_only_read(path: Path) -> None:
             assert ("uses" in step) != ("run" in step)
             if "uses" in step:
                 assert re.fullmatch(r"actions/[\w-]+@v\d+", step["uses"])
-            # What others write, as titles of pull requests, never becomes part of a script.
+            # Text from others, such as titles of pull requests, must not become part of a script.
             assert "${{" not in step.get("run", "")
 
 
-def test_the_tests_of_the_project_are_those_of_make() -> None:
+def test_the_workflow_runs_the_tests_of_make() -> None:
     [job] = read(ROOT / ".github/workflows/test.yml")["jobs"].values()
     run = "\n".join(step.get("run", "") for step in job["steps"])
     targets = re.findall(r"^make ([\w-]+)$", run, re.M)
@@ -43,7 +43,7 @@ def test_the_tests_of_the_project_are_those_of_make() -> None:
 
 
 @pytest.mark.slow
-def test_a_model_that_got_worse_fails_its_job(tmp_path: Path, warm_bmtools: Path) -> None:
+def test_a_worse_model_fails_its_job(tmp_path: Path, warm_bmtools: Path) -> None:
     if shutil.which("jq") is None:
         pytest.skip("jq is absent")
     shutil.copytree(ROOT / "examples/quickstart", tmp_path / "examples/quickstart",

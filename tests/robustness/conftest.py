@@ -1,4 +1,4 @@
-"""Fixtures of the tests of robustness: those of the commands, which build tiny directories."""
+"""Fixtures for tests of robustness: the tiny directories of the tests of commands."""
 
 from commands.conftest import (  # noqa: F401
     contents,

@@ -20,7 +20,7 @@ def _stream(content: bytes, more: bytes = b"") -> bytes:
     return b"<< /Length %d %s >>\nstream\n%s\nendstream" % (len(content), more, content)
 
 
-# A PDF with nothing packed, so that damage reaches its fonts, forms and operators.
+# An uncompressed PDF, so that damage reaches its fonts, forms and operators.
 OPEN_PDF = pdf_file([
     b"<< /Type /Catalog /Pages 2 0 R /Lang (it-IT) >>",
     b"<< /Type /Pages /Kids [3 0 R 3 0 R 3 0 R] /Count 3 >>",

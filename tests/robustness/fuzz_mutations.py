@@ -1,4 +1,4 @@
-"""Damage to files: bytes, lines, values of JSON and of other text, headers of safetensors."""
+"""Damage to files: bytes, lines, values in JSON and other text, and safetensors headers."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from random import Random
 from typing import Any
 
 _WORD = re.compile(rb'"[^"\n]*"|[^\s"<>=,:|\[\]{}]+')
-_HEADER_BYTES = 8  # of a safetensors file: the length of the header behind them
+_HEADER_BYTES = 8  # of a safetensors file; they contain the header's length
 _MOST_DAMAGE = 4
 _DEEP = 100_000
-_LONG = 1000  # bytes of a line
+_LONG = 1000  # bytes in a line
 _TEXTS = (b"", b"null", b"true", b"-1", b"0", b"1.5", b"1e400", b"NaN", b"Infinity", b"-0", b"[]",
           b"{}", b'""', b'"x"', b"[1]", b'{"a": 1}', b"9223372036854775808", b"1000000000000",
           b"7" * 5000, b'"\\ud800"', b"\xed\xa0\x80", b"\xff", b"\0", b"\xe2\x80\xae",
@@ -27,7 +27,7 @@ Mutation = Callable[[bytes, Random], bytes]
 
 
 def mutate(content: bytes, rng: Random) -> bytes:
-    """Damage a file once or a few times, in a way that suits it."""
+    """Damage a file once or a few times, in ways that suit its format."""
     ways = [_flip, _truncate, _cut_out, _repeat]
     if (length := _header_length(content)) is not None:
         ways = [*ways, _change_header, _change_header, _change_header]
@@ -100,7 +100,7 @@ def _change_word(content: bytes, rng: Random) -> bytes:
 
 
 def _change_json(content: bytes, rng: Random) -> bytes:
-    """Change a value of a JSON file, or of a line of JSON Lines."""
+    """Change a value in a JSON file or in a line of JSON Lines."""
     try:
         return _changed_object(content, rng)
     except (ValueError, RecursionError):
@@ -130,7 +130,7 @@ def _changed_object(content: bytes, rng: Random) -> bytes:
 
 
 def _descend(whole: dict[str, Any], rng: Random) -> tuple[Any, Any]:
-    """Choose a value by its container and key; long lists of the same are seldom entered."""
+    """Choose a value by its container and key; long lists of similar values are rarely entered."""
     holder, key = whole, ""
     while isinstance(value := holder[key], dict | list) and value and rng.random() < 0.85:
         holder = value
@@ -139,7 +139,7 @@ def _descend(whole: dict[str, Any], rng: Random) -> tuple[Any, Any]:
 
 
 def _change_header(content: bytes, rng: Random) -> bytes:
-    """Change the header of a safetensors file, and keep its length right."""
+    """Change the header of a safetensors file, and keep its length correct."""
     length = _header_length(content)
     if length is None:
         return _flip(content, rng)

@@ -25,7 +25,7 @@ from bmtools.cli.main import main
 from bmtools.io.unfinished import BESIDE
 
 REFUSED, READ, UNEXPECTED, DIED, LOST = "refused", "read", "unexpected", "died", "lost"
-_STDERR = os.dup(2)  # a command's own is a file
+_STDERR = os.dup(2)  # the stderr of commands is a file
 _baselines: dict[int, str] = {}
 _MORE_MEMORY = 6 << 30
 _FORK = multiprocessing.get_context("fork")
@@ -34,19 +34,19 @@ OUT = "OUT"
 
 @dataclass(frozen=True)
 class Input:
-    """A damaged file: the reader's number, and that of the damage."""
+    """A damaged file, identified by the number of its reader and the number of the damage."""
 
     reader: int
     number: int
 
     def damaged(self, content: bytes) -> bytes:
-        """Damage a file; the same input is the same damage."""
+        """Damage a file; the same input always gets the same damage."""
         return mutate(content, Random(f"{READERS[self.reader].name} {self.number}"))
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a command did with an input."""
+    """The result of a command for an input."""
 
     input: Input
     verdict: str
@@ -58,9 +58,9 @@ def fuzz(kit: Path, inputs: Iterable[Input], processes: int, seconds: int) -> It
 
     Args:
         kit: folder with the undamaged files.
-        inputs: what to run.
-        processes: how many run at a time.
-        seconds: for each input; what takes longer prints where it is, and is killed.
+        inputs: inputs to try.
+        processes: number of processes that run at a time.
+        seconds: time limit of each input; a slower command prints a traceback and is killed.
     """
     with ProcessPoolExecutor(processes, _FORK, _enter, (kit,)) as pool:
         tasks = [(one, pool.submit(_judge, one, seconds)) for one in inputs]
@@ -73,7 +73,7 @@ def fuzz(kit: Path, inputs: Iterable[Input], processes: int, seconds: int) -> It
 
 
 def _enter(kit: Path) -> None:
-    """Go into a copy of the kit, with a limit on memory."""
+    """Enter a copy of the kit, with limited memory."""
     soft = resource.getrlimit(resource.RLIMIT_AS)[1]
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + _MORE_MEMORY, soft))
@@ -108,7 +108,7 @@ def _judge(one: Input, seconds: int) -> Result:
 
 
 def clear() -> list[str]:
-    """Remove what a command wrote to OUT; return the names, but for runs that can be resumed."""
+    """Remove a command's output in OUT; return the names, without runs that can be resumed."""
     found = [path for path in Path().iterdir() if path.name.startswith((OUT, f".{OUT}"))]
     for path in found:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -133,7 +133,7 @@ def _verdict(reader: Reader, code: int, err: str, left: list[str]) -> tuple[str,
 
 
 def run(command: str) -> tuple[int, str, str]:
-    """Run a command line in this process: exit code, stdout, stderr."""
+    """Run a command line in this process; return the exit code, stdout and stderr."""
     sys.stdout.flush()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         kept = [(number, os.dup(number)) for number in (1, 2)]

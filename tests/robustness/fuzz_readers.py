@@ -1,6 +1,6 @@
-"""Commands that read a file each, small enough to run thousands of times, and their inputs.
+"""Commands that each read a file, small enough to run thousands of times, and their inputs.
 
-Formats of which there are real files are in `fuzz_sets`.
+`fuzz_sets` contains formats for which there are real files.
 """
 
 from __future__ import annotations
@@ -144,15 +144,15 @@ _LINES: dict[str, list[dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class Reader:
-    """A command and the file of it that gets damaged.
+    """A command and the file that gets damaged.
 
     Args:
         file: relative path.
-        command: its arguments, which write nowhere but to stdout or OUT.
-        packed: damage may not change a byte of what is read.
-        weight: share of the inputs; slow commands have less.
+        command: its arguments; they write only to stdout or OUT.
+        packed: damage may change no byte of the content read, because checksums detect it.
+        weight: share of the inputs; smaller for slow commands.
         said: parts of messages that need not name the file.
-        balance: how much of what was read is in no record and no count.
+        balance: returns how much of the input is missing from records and counts.
     """
 
     file: str
@@ -174,7 +174,7 @@ _MRR = "score-mrr --model model maskings.jsonl"
 _PRETRAIN = f"pretrain --model model in.jsonl {_STEPS}"
 _TRANSLATE = "translate --engine memory --source-lang en --target-lang it --memory"
 _STUDY = [*lines_of_study(float)]
-# What can be loaded, and trained with no result.
+# Damaged values that can be loaded, but make training fail to produce a result.
 _DIVERGED = ("the loss is nan", "the loss is inf", "found no list of layers")
 READERS = (
     Reader("in.txt", "import text in.txt --paragraphs --sentences --lang it -o OUT"),
@@ -265,12 +265,12 @@ READERS = (
 
 
 def make_kit(folder: Path, run: Callable[..., Any], **directories: Path) -> None:
-    """Make the files of all readers.
+    """Make the files for all readers.
 
     Args:
-        folder: empty.
+        folder: an empty folder.
         run: runs a command.
-        directories: to copy, by name: tokenizer, model and tagger.
+        directories: directories to copy, by name: tokenizer, model and tagger.
     """
     for name, text in _FILES.items():
         (folder / name).parent.mkdir(exist_ok=True)
@@ -306,7 +306,7 @@ def make_kit(folder: Path, run: Callable[..., Any], **directories: Path) -> None
 
 
 def _make_sharded(model: Path, sharded: Path) -> None:
-    """Copy a checkpoint with its weights under an index, as large models have them."""
+    """Copy a checkpoint, with its weights split into files with an index, as for large models."""
     from safetensors import safe_open
 
     shutil.copytree(model, sharded)

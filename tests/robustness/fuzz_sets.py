@@ -1,4 +1,4 @@
-"""Real files of the field's sets, cut to a few records, and how much of each must be told of."""
+"""Real files of annotated sets, cut to a few records, and the share that must be accounted for."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _ENDS = re.compile("\r\n|\n|\r")
 
 @dataclass(frozen=True)
 class RealFile:
-    """A file that is damaged.
+    """A real file to damage.
 
     Args:
-        path: below the data.
-        command: what reads it; `{}` is the file.
-        cut: makes it small.
-        balance: how much of it is neither read nor counted.
+        path: relative path in the data.
+        command: command that reads it; `{}` is the file.
+        cut: makes the file small.
+        balance: returns how much of it is not read and not counted.
     """
 
     path: str
@@ -41,11 +41,11 @@ class RealFile:
 
     @property
     def file(self) -> str:
-        """Its name in the kit."""
+        """The file's name in the kit."""
         return name_in_kit(self.path.removesuffix(".gz"))
 
     def write(self, folder: Path) -> None:
-        """Write what is left of it."""
+        """Write the shortened file."""
         content = (DATA / self.path).read_bytes()
         if self.path.endswith(".gz"):
             content = gzip.decompress(content)
@@ -53,18 +53,18 @@ class RealFile:
 
 
 def name_in_kit(path: str) -> str:
-    """Flatten a path below the data."""
+    """Turn a path in the data into a file name."""
     return f"real-{path.replace('/', '-')}"
 
 
 def told(err: str) -> Counter[str]:
-    """Read the counts of the sentence that ends `import`."""
+    """Parse the counts in the closing line of `import`."""
     return Counter({name.strip(): int(count.replace(",", ""))
                     for name, count in _COUNT.findall(err.rpartition("bmtools: ")[2])})
 
 
 def lines_of(content: bytes) -> list[str]:
-    """Split a file into its lines that are not blank."""
+    """Return the lines of a file that are not blank."""
     return [line for line in _ENDS.split(content.decode("utf-8-sig")) if line.strip()]
 
 
@@ -73,7 +73,7 @@ def _first_lines(count: int, content: bytes) -> bytes:
 
 
 def _of_documents(texts: str, ids: Callable[[bytes], set[str]], content: bytes) -> bytes:
-    """Keep the lines of a table whose first column is an id of the texts, cut as they are."""
+    """Keep the lines of a table whose first column is the id of a shortened text."""
     wanted = ids((DATA / texts).read_bytes())
     return b"".join([line for line in content.splitlines(keepends=True)
                      if line.partition(b"\t")[0].decode() in wanted][:60])
@@ -92,7 +92,7 @@ def _table_ids(content: bytes) -> set[str]:
 
 
 def _first_items(keys: Sequence[str | int], count: int, content: bytes) -> bytes:
-    """Shorten a list of a JSON file, which the keys lead to."""
+    """Shorten the list under some keys of a JSON file."""
     whole = json.loads(content)
     holder = whole
     for key in keys:
@@ -146,7 +146,7 @@ def _sentences(content: bytes, records: Records, counts: Counter[str]) -> int:
 
 
 def _objects(key: str, content: bytes, records: Records, counts: Counter[str]) -> int:
-    """Count the JSON objects with a key, also those that another of the same name hides."""
+    """Count the JSON objects with a key, including objects hidden by a repeated key."""
     found = 0
 
     def count(pairs: list[tuple[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""Commands in pipelines, one of which gets a signal at a chosen moment."""
+"""Commands in pipelines; one of them gets a signal at a chosen moment."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _GO_ON = b"."
 
 @dataclass(frozen=True)
 class Moment:
-    """A signal, and when a process gets it.
+    """A signal, and the moment at which a process gets it.
 
     Args:
-        number: of the signal.
-        change: the change to files that it comes at, counted from 1; 0 for the start.
-        seconds: how long after that it comes.
+        number: number of the signal.
+        change: number of the change to files that triggers it, from 1; 0 for the start.
+        seconds: delay after that.
     """
 
     number: int
@@ -34,13 +34,13 @@ class Moment:
 
 @dataclass(frozen=True)
 class Ending:
-    """How a command ended.
+    """The end of a command.
 
     Args:
-        code: its exit code; None where a signal killed it.
-        changes: that it made to files; 0 where a signal killed it.
+        code: its exit code; None if a signal killed it.
+        changes: number of changes that it made to files; 0 if a signal killed it.
         err: its stderr.
-        seconds: from its start to its end.
+        seconds: seconds from its start to its end.
     """
 
     code: int | None
@@ -63,7 +63,7 @@ class _Process:
         self._began = time.monotonic()
 
     def end(self) -> tuple[int | None, int, float]:
-        """Wait for its end, and send the signal on the way."""
+        """Wait for the end of the process, and send the signal before."""
         with closing(self._connection):
             answer = b""
             if self._moment and self._moment.change:
@@ -75,9 +75,9 @@ class _Process:
         return code, changes, time.monotonic() - self._began
 
     def _disturb(self, moment: Moment) -> bytes:
-        """Send the signal when it is time, unless the process ends before; return what it sent."""
+        """Send the signal at its moment, unless the process ends first; return received bytes."""
         self._connection.settimeout(moment.seconds)
-        with suppress(BrokenPipeError, ProcessLookupError):  # it has ended
+        with suppress(BrokenPipeError, ProcessLookupError):  # the process has ended
             if moment.change and moment.seconds:
                 self._connection.sendall(_GO_ON)
             with suppress(BlockingIOError, TimeoutError):
@@ -91,21 +91,21 @@ class _Process:
     def _receive(self, size: int) -> bytes:
         try:
             return self._connection.recv(size, socket.MSG_WAITALL) if size else b""
-        except ConnectionResetError:  # it was killed before it could go on
+        except ConnectionResetError:  # the process was killed before it continued
             return b""
 
 
 def run_pipeline(server: Path, commands: Sequence[Sequence[str]], folder: Path, errors: Path,
                  moment: Moment | None = None, victim: int = 0) -> list[Ending]:
-    """Run commands, each of which reads what the one before it writes, and wait for all.
+    """Run commands as a pipeline, in which each reads the output before it, and wait for all.
 
     Args:
-        server: socket of the server of `warm_bmtools`.
+        server: socket of the `warm_bmtools` server.
         commands: arguments of `bmtools`.
-        folder: that they run in.
-        errors: file for their stderr; the number of each is added to its name.
-        moment: of the signal to one of them.
-        victim: the one that gets it.
+        folder: folder in which they run.
+        errors: file for their stderr; the number of the command is added to its name.
+        moment: moment of the signal to one command.
+        victim: number of the command that gets the signal.
     """
     processes: list[_Process] = []
     files = [errors.with_stem(f"{errors.stem}-{number}") for number in range(len(commands))]
@@ -119,7 +119,7 @@ def run_pipeline(server: Path, commands: Sequence[Sequence[str]], folder: Path, 
         for stream in (before, out, err):
             os.close(stream)
         before = after
-    # The signal comes in time: what is before the victim ends with it.
+    # The signal arrives before the commands ahead of the victim have ended; they end with it.
     found = {}
     for number in sorted(range(len(commands)), key=lambda number: number != victim):
         found[number] = processes[number].end()

@@ -1,4 +1,4 @@
-"""Damage of known kinds: what is said of each file, in one line, before anything is written."""
+"""Known kinds of damage: each file is reported in one line, before any output is written."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TRAIN = ("pretrain", "--model", "model", "in.jsonl", "--steps", "1", "--max-leng
 
 
 def header(**entries: Any) -> Change:
-    """Put other entries into the header of a safetensors file."""
+    """Replace entries in the header of a safetensors file."""
     def change(content: bytes) -> bytes:
         end = 8 + int.from_bytes(content[:8], "little")
         text = json.dumps({**json.loads(content[8:end]), **entries}).encode()
@@ -31,7 +31,7 @@ def header(**entries: Any) -> Change:
 
 
 def keys(**values: Any) -> Change:
-    """Put other values into a JSON object."""
+    """Replace values in a JSON object."""
     return lambda content: json.dumps({**json.loads(content), **values}).encode()
 
 
@@ -127,7 +127,7 @@ def test_a_manifest_of_shards_is_checked(files: Path, run: Run, changes: dict[st
     assert message in outcome.err and outcome.err.count("\n") == 1
 
 
-def test_ids_beyond_the_vocabulary_are_damage(files: Path, run: Run) -> None:
+def test_ids_beyond_the_vocabulary_are_reported(files: Path, run: Run) -> None:
     assert run("tokenize", "--tokenizer", "model", "-o", "shards", "in.jsonl").code == 0
     path = Path("shards", "shard-00000.safetensors")
     content = path.read_bytes()

@@ -1,4 +1,4 @@
-"""Writing that fails half-way: a file that may not grow, at several sizes, for every command."""
+"""Writes that fail halfway: a file whose size is limited, at several sizes, for every command."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WRITERS = {**CASES, "import jsonl": Case(())}
 
 @contextmanager
 def largest_file(size: int) -> Iterator[None]:
-    """Have writes behind a size fail, as the system does on a full disk, be it in any library."""
+    """Make writes beyond a size fail in every library, as the system does on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -33,7 +33,7 @@ def largest_file(size: int) -> Iterator[None]:
 
 @pytest.mark.parametrize("size", [600, 30_000])
 @pytest.mark.parametrize("name", WRITERS)
-def test_what_cannot_grow_is_named_and_removed(
+def test_a_file_that_cannot_grow_is_named_and_removed(
         name: str, size: int, kit_paths: dict[str, Path], tmp_path: Path,  # noqa: F811
         run: Run, piped: Run, corpus_records: list[dict[str, Any]]) -> None:
     case = WRITERS[name]
@@ -41,7 +41,7 @@ def test_what_cannot_grow_is_named_and_removed(
     kit = Kit(name, case, tmp_path, kit_paths, run, piped)
     source = kit.good()
     more = () if kit.writes_directory else ("-o", tmp_path / "out")
-    load_identifier()  # unpacked once, into a temporary file
+    load_identifier()  # decompressed once, into a temporary file
     with largest_file(size):
         outcome = kit.on(source, *more)
     if outcome.code == 0:
@@ -50,7 +50,7 @@ def test_what_cannot_grow_is_named_and_removed(
     assert outcome.code == 1
     message = outcome.err.splitlines()[-1]
     assert message.startswith("bmtools: ") and "unexpected" not in message, message
-    # SQLite keeps the reason to itself.
+    # SQLite does not report the reason.
     assert "(file too large)" in message or "(disk I/O error); make room, " in message
-    # A run that can be resumed keeps what it has.
+    # A run that can be resumed keeps its finished work.
     assert [one for one in kit.left() if not one.endswith(BESIDE)] == []

@@ -1,7 +1,7 @@
-"""Damaged input of every reader is refused in one line that names it, or is read; nothing else.
+"""Damaged input of every reader is read, or rejected with a one-line message that names it.
 
-`make fuzz FUZZ=10000` tries that number of inputs and keeps those that fail, with the message, in
-out/fuzz; without a number a few of each reader are tried.
+`make fuzz FUZZ=10000` tries that number of inputs. It keeps inputs that fail, with the message, in
+out/fuzz. Without a number it tries a few inputs for each reader.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def inputs() -> Iterator[Input]:
             yield Input(reader, SEED * 1_000_000 + number)
 
 
-def test_the_readers_read_what_is_whole(kit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_accept_undamaged_files(kit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(kit)
     for reader in READERS:
         code, _, err = run(reader.command)
@@ -53,8 +53,8 @@ def test_the_readers_read_what_is_whole(kit: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_damage_is_read_or_refused_in_one_line(kit: Path) -> None:
-    tried = sorted(inputs(), key=lambda one: one.number)  # every reader's first, then the second
+def test_damaged_files_are_read_or_rejected_in_one_line(kit: Path) -> None:
+    tried = sorted(inputs(), key=lambda one: one.number)  # round by round, for all readers
     processes = max(1, len(os.sched_getaffinity(0)) // int(
         os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
     results = list(fuzz(kit, tried, processes, SECONDS))
@@ -67,7 +67,7 @@ def test_damage_is_read_or_refused_in_one_line(kit: Path) -> None:
 
 
 def keep(failed: list[Result], kit: Path) -> None:
-    """Write the damaged files of failures, and what was said of them."""
+    """Write the damaged files that failed, with their messages."""
     for result in failed:
         reader = READERS[result.input.reader]
         folder = KEPT / f"{result.input.reader:02}-{result.input.number}"
@@ -77,7 +77,7 @@ def keep(failed: list[Result], kit: Path) -> None:
         (folder / "said.txt").write_text(f"{reader.command}\n{result.verdict}\n{result.said}\n")
 
 
-def test_damage_does_some(kit: Path) -> None:
+def test_damage_changes_files(kit: Path) -> None:
     whole = (kit / "in.jsonl").read_bytes()
     damaged = [Input(6, number).damaged(whole) for number in range(40)]
     assert len({*damaged, whole}) > 30

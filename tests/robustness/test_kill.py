@@ -1,6 +1,6 @@
-"""Commands that a signal ends at random moments: what stands then, and what a rerun makes of it.
+"""Commands that a signal ends at random moments: the files they leave, and a rerun.
 
-`make kill KILLS=1000` ends as many; otherwise six are ended. The number of each is its seed.
+`make kill KILLS=1000` ends that number of commands; the default is six. Each number is a seed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KILLS = int(os.environ.get("BMTOOLS_KILLS", "6"))
 SIGNALS = {signal.SIGKILL: 4, signal.SIGTERM: 2, signal.SIGHUP: 1, signal.SIGINT: 1}
 RESUMED = ("pretrain", "translate", "import jsonl", "clean")
 MORE = {"pretrain": ("--save-steps", "1"), "clean": ("--workers", "2", "--min-words", "9")}
-# The first ones are those of the short form.
+# The short form uses the first ones.
 NAMES = [("clean",), ("translate",), ("import jsonl", "pretrain"), ("import jsonl", "clean"),
          ("score-pppl",), ("import jsonl", "finetune ner"),
          ("import jsonl",), ("pretrain",), ("finetune ner",)]
@@ -36,13 +36,13 @@ OLD_MANIFEST: dict[str, Any] = {"settings": {}, "inputs": {}, "results": {}}
 
 @dataclass
 class Victim:
-    """A command or a pipeline whose outputs are known.
+    """A command or a pipeline with known outputs.
 
     Args:
-        commands: arguments of each.
-        folder: that they run in.
+        commands: arguments of each command.
+        folder: folder in which they run.
         outputs: files and directories that they write.
-        resumes: whether the last one takes `--resume`.
+        resumes: whether the last command has `--resume`.
         read: reads an output, without times.
         server: socket of the server of processes.
     """
@@ -58,13 +58,13 @@ class Victim:
 
     def run(self, kind: str, *more: str, moment: Moment | None = None,
             victim: int = 0) -> list[Ending]:
-        """Run it; further options are those of the last command."""
+        """Run it; further options are passed to the last command."""
         commands = [*self.commands[:-1], [*self.commands[-1], *more]]
         folder = self.outputs[0] if kind == FILLED else self.folder
         return run_pipeline(self.server, commands, folder, self.folder / "err.in", moment, victim)
 
     def learn(self) -> None:
-        """Run it undisturbed, and keep what it writes."""
+        """Run it without a signal, and store its output."""
         self.endings = self.run(FREE)
         assert [ending.code for ending in self.endings] == [0] * len(self.commands), self.endings
         self.whole = self.found()
@@ -72,17 +72,17 @@ class Victim:
         self.clear()
 
     def clear(self) -> None:
-        """Remove all that it wrote."""
+        """Remove all files that it wrote."""
         for path in self.folder.iterdir():
             if path.suffix != ".in":
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def found(self) -> list[Any]:
-        """Read the outputs; None for one that is not there."""
+        """Read the outputs; None for a missing output."""
         return [self.read(path) if path.exists() else None for path in self.outputs]
 
     def write_older(self) -> list[Any]:
-        """Write other outputs where the command will write its own."""
+        """Write older outputs at the paths of the command's outputs."""
         for path, whole in zip(self.outputs, self.whole, strict=True):
             if isinstance(whole, dict):
                 path.mkdir()
@@ -96,12 +96,12 @@ class Victim:
         return [path.name for path in self.folder.rglob(".*")]
 
     def unfinished(self) -> list[Path]:
-        """List directories that are no output."""
+        """List directories that are not outputs."""
         return [path for path in self.folder.rglob("*")
                 if path.is_dir() and path not in self.outputs]
 
     def moment(self, rng: Random, victim: int) -> Moment:
-        """Choose a signal, and a change to files or a time at which a command gets it."""
+        """Choose a signal, and the change to files or the time at which a command gets it."""
         [number] = rng.choices(list(SIGNALS), list(SIGNALS.values()))
         ending = self.endings[victim]
         if rng.random() < 0.25 or not ending.changes:
@@ -109,7 +109,7 @@ class Victim:
         return Moment(number, rng.randint(1, ending.changes), rng.choice(AFTER))
 
     def rerun(self, kind: str) -> list[Ending]:
-        """Run it again as a person would after an interruption."""
+        """Run it again as a user would after an interruption."""
         resumes = self.resumes and (kind == FREE or any(
             path.suffix == ".run" for path in self.unfinished()))
         exists = any(path.exists() for path in self.outputs) and not (self.resumes and kind == FREE)
@@ -120,7 +120,7 @@ class Victim:
 def find_victim(kit_paths: dict[str, Path], corpus_records: list[dict[str, Any]],  # noqa: F811
                 warm_bmtools: Path, tmp_path_factory: pytest.TempPathFactory,
                 contents: Callable[[Path], Any]) -> Callable[[tuple[str, ...]], Victim]:
-    """Make a command or a pipeline, once."""
+    """Create a command or a pipeline, once."""
     victims: dict[tuple[str, ...], Victim] = {}
 
     def read(path: Path) -> Any:
@@ -179,7 +179,7 @@ def test_a_signal_at_any_moment(number: int, find_victim: Callable[..., Victim])
 
     found = one.found()
     for old, new, whole in zip(before, found, one.whole, strict=True):
-        # A directory that cannot be exchanged is filled file by file; the next run mends it.
+        # A directory that cannot be exchanged is filled file by file; the next run completes it.
         assert new in (old, whole) or (kind == FILLED and one.hidden()), about
     codes = [ending.code for ending in endings]
     assert codes[place] in (0, None, 128 + moment.number, *[75] * (names[place] in RESUMED)), about

@@ -1,7 +1,7 @@
-"""A long run that is killed again and again ends as one that never was, in no more memory.
+"""A long run that is killed repeatedly ends like an uninterrupted run, without more memory.
 
-`make long STEPS=20000` trains as many steps, and kills another run of them 50 times; otherwise they
-are few.
+`make long STEPS=20000` trains this number of steps, and kills a second run of them 50 times. The
+default is a few steps.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ STEPS = int(os.environ.get("BMTOOLS_STEPS", "90"))
 KILLS = min(50, STEPS // 30)
 SETTLED_STEP = min(500, STEPS // 2)
 EVERY = max(STEPS // 1000, 2)
-# Later phases have more to do than the first one, and reports are kept.
+# Later phases need more memory than the first one, and reports are kept.
 TOLERANCE_MB = 16
 PATIENCE_SECONDS = 240 + STEPS / 5
 
 
 @pytest.fixture
 def arguments(data: Path, tmp_path: Path) -> list[Any]:  # noqa: F811
-    """Those of a run of STEPS steps in three phases."""
+    """Arguments of a run of STEPS steps in three phases."""
     phases = tmp_path / "phases.toml"
     phases.write_text(re.sub(r"(?m)^steps = (\d+)",
                              lambda found: f"steps = {int(found[1]) * STEPS // 18}", PHASES))

@@ -1,4 +1,4 @@
-"""Names that are not UTF-8 are refused in one line."""
+"""Names that are not UTF-8 are rejected with a one-line message."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ NAME = os.fsdecode(b"caf\xe9")
 @pytest.mark.parametrize("arguments", [
     ("import", "text", f"{NAME}.txt"), ("import", "text", "in.txt", "-o", f"{NAME}/out.jsonl"),
     ("score-pppl", "--model", NAME), ("import", "text", f"--source={NAME}", "in.txt"), (NAME,)])
-def test_an_argument_that_is_not_utf8_is_refused(
-        run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-        arguments: tuple[str, ...]) -> None:
+def test_an_argument_that_is_not_utf8_is_rejected(run: Run, tmp_path: Path,
+                                                  monkeypatch: pytest.MonkeyPatch,
+                                                  arguments: tuple[str, ...]) -> None:
     monkeypatch.chdir(tmp_path)
     Path("in.txt").write_text("asma\n")
     Path(f"{NAME}.txt").write_text("asma\n")

@@ -1,7 +1,7 @@
 """The table of the papers' rows: a TOML file for each paper.
 
 A file has `[commands]`, which run one after the other in one folder, `[toy]` (replacements that
-make a command smaller in the tests) and `[[rows]]`:
+shrink a command for the tests) and `[[rows]]`:
 
     id, place          section or tables of the paper
     what               a sentence
@@ -75,14 +75,14 @@ def values(record: Any, path: str) -> Iterator[Any]:
 
 
 def faults(check: Mapping[str, Any], done: Done) -> Iterator[str]:
-    """Yield what is wrong with the output of a command.
+    """Yield the differences between the output of a command and its check.
 
     Args:
         check: the key `file` names another file than the command's output. `records` is the number
             of records. `has` lists paths that a record has, `is` the values of one record, and
             `between` bounds of all values. `shows` lists regular expressions that occur in the
             printed text or in `file`.
-        done: the command.
+        done: the command that ran.
     """
     assert check.keys() <= {"file", "records", "has", "is", "between", "shows"}, check
     name = check.get("file", "")

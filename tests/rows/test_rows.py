@@ -1,4 +1,4 @@
-"""The rows of the papers: their commands run at toy size, and the pages show the table."""
+"""The rows of the papers: their commands run at toy size, and the pages contain the table."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_pages_are_up_to_date(pages: ModuleType) -> None:
-    """Their commands and options exist by the test of all documents."""
+    """The test of all documents checks that their commands and options exist."""
     wanted = pages.contents()
     found = {path: path.read_text(encoding="utf-8") for path in wanted if path.is_file()}
     assert found == wanted, "write them again: python docs/rows_pages.py"
@@ -64,7 +64,7 @@ def test_pages_are_up_to_date(pages: ModuleType) -> None:
 
 def run_commands(paper: Mapping[str, Mapping[str, str]], folder: Path,
                  programs: Path) -> Iterator[tuple[str, Done]]:
-    """Run the commands of a paper, smaller, and yield their results by name."""
+    """Run the commands of a paper at toy size, and yield their results by name."""
     path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1",
                    "BMTOOLS_BUILD_VOCAB_ALLOW_FEWER": "1"}
@@ -111,7 +111,8 @@ def folder(sandbox: Path) -> Path:  # noqa: F811
 
 @pytest.mark.slow
 @each_paper
-def test_rows_do_what_the_table_says(folder: Path, warm_bmtools: Path, name: str) -> None:
+def test_commands_of_rows_have_the_checked_output(folder: Path, warm_bmtools: Path,
+                                                  name: str) -> None:
     paper = read_paper(name)
     lines = "\n".join(paper["commands"].values())
     for made in re.finditer(r"(?:-o|>|--ladder) ([\w.-]+)", lines):

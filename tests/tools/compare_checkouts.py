@@ -41,7 +41,7 @@ VARYING = tuple((re.compile(found), kept) for found, kept in (
     (r'("run": ?)"[0-9a-f]{16}"', r'\1"<run>"'),
     (r'("serialNumber": "urn:uuid:)[-0-9a-f]{36}', r"\1<uuid>"),
     (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:\+00:00|Z)?", "<time>"),
-    # Messages: "80 records to english.jsonl in 0.1 s; next: ...".
+    # Messages such as "80 records to english.jsonl in 0.1 s".
     (rf"(?<= in ){_NUMBER} (?:s|min|h)\b", "<duration>"),
     (rf"(?<= reads ){_NUMBER} tokens per second", "<speed>"),
 ))
@@ -52,7 +52,7 @@ STATUS = re.compile(r"^(?!bmtools: ).+?: (?:[\d,]+(?: of [\d,]+)? [a-z]+|[\d.]+ 
 
 @dataclass(frozen=True)
 class Command:
-    """A line of bash and the exit code that the old checkout must give."""
+    """A line of bash and the expected exit code of the old checkout."""
 
     line: str
     code: int = 0
@@ -63,8 +63,8 @@ class Scenario:
     """Commands that run one after the other in a directory.
 
     Args:
-        name: of the scenario and its directory.
-        commands: to run.
+        name: name of the scenario and its directory.
+        commands: commands to run.
         needs: scenarios whose files the commands read.
         files: content of files to write first, by name.
     """
@@ -102,12 +102,12 @@ def chosen_scenarios(scenarios: Mapping[str, Scenario], names: Sequence[str]) ->
 
 
 class Side:
-    """The runs of one checkout in a directory of its own.
+    """The runs of one checkout in a separate directory.
 
     Args:
-        checkout: tested.
+        checkout: the tested checkout.
         root: directory to run in.
-        python: interpreter.
+        python: Python interpreter.
         examples: directory that scenarios read as `../data`.
     """
 
@@ -170,9 +170,9 @@ class Side:
                 for path in sorted(folder.rglob("*")) if path.is_file()}
 
     def learn_hashes(self, scenarios: Sequence[Scenario]) -> None:
-        """Learn which hashes stand for content that differs only in varying values.
+        """Learn which hashes belong to content that differs only in varying values.
 
-        A record contains hashes of other records, so this repeats until nothing changes.
+        A record contains hashes of other records, so this repeats until the hashes are stable.
         """
         contents = {hashlib.sha256(content).hexdigest(): content for content in (
             path.read_bytes() for one in scenarios for path in self.files(one.name).values())}
@@ -188,7 +188,7 @@ class Side:
                         self._known[directory[:_SHORTEST_HASH]] = hashlib.sha256(files).hexdigest()
 
     def constant(self, content: bytes, is_stderr: bool = False) -> bytes:
-        """Replace all that may differ between runs of the same code."""
+        """Replace all values that may differ between runs of the same code."""
         try:
             text = content.decode()
         except UnicodeDecodeError:
@@ -245,7 +245,7 @@ def describe(before: bytes, after: bytes) -> str:
 
 
 def compare(old: Side, new: Side, scenarios: Sequence[Scenario]) -> bool:
-    """Run all scenarios on both sides, print what differs, and return whether all are equal."""
+    """Run all scenarios on both sides, print the differences, and return whether all are equal."""
     sides = [old, new]
     for side in sides:
         shutil.rmtree(side.root, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The comparison of checkouts sees every change, but not times and what depends on them."""
+"""The comparison of checkouts reports every change except for times and values based on them."""
 
 from __future__ import annotations
 
