@@ -45,7 +45,7 @@ class RecordError(DataError):
     """One bad record among others; `--rejects` collects such records.
 
     Args:
-        place: origin of the record, as `file:line`.
+        place: origin of the record: `file:line`.
         reason: the value found, the value expected and the fix.
         content: the record, or the raw line if it could not be decoded.
     """

@@ -20,7 +20,7 @@ LEAST_VERSIONS = {"torch": "2.9", "transformers": "5.5", "accelerate": "1.15"}
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """Return the versions of bmtools and of installed packages."""
+    """Return the versions of bmtools and the given packages."""
     from importlib import metadata
 
     return {"bmtools": __version__, **{name: metadata.version(name) for name in packages}}

@@ -1,12 +1,12 @@
 """Keyed random numbers: each is a function of a key, a counter and a purpose, without state.
 
 A generator with state returns different numbers for a sample if other samples come before it.
-Here a number depends only on its key, counter and purpose. A sample gets the same numbers alone or
-among others, in any order and on any number of processes. Only whole-number arithmetic modulo 2^64
-is used, which is the same on every platform.
+Here a number depends only on its key, counter and purpose. A sample gets the same numbers with or
+without others, in any order and on any number of processes. Only whole-number arithmetic modulo
+2^64 is used, which is the same on every platform.
 
 Source: SplitMix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators",
-with the multipliers of the published code): the n-th number is a mixing function of the seed plus
+with the multipliers of the published code). The n-th number is a mixing function of the seed plus
 n steps. Each purpose has separate seeds.
 """
 

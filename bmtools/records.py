@@ -1,8 +1,8 @@
 """The JSON Lines records that commands read and write.
 
-A record is a dictionary that remembers where it was read. Only `id` and `text` are required. Keys
-that no command uses are kept in their order, including nested keys. Offsets count code points, and
-the end is exclusive.
+A record is a dictionary that stores its origin. Only `id` and `text` are required. Keys that no
+command uses are kept in their order, including nested keys. Offsets count code points, and the end
+is exclusive.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PARTS = re.compile(r"(.+?)(?:[-_.]s\d+|#\d+)+(?:-m\d+)?", re.DOTALL)
 
 
 class Record(dict[str, Any]):
-    """One record; `place` is the `file:line` at which it was read."""
+    """One record; `place` is its origin as `file:line`."""
 
     __slots__ = ("place",)
 

@@ -1,6 +1,6 @@
 """Status of long work: the current activity, the progress and the latest values.
 
-Rooms set the status and the command line shows it. Without a watcher it costs nothing. Python code
+Rooms set the status and the command line shows it. Without a watcher it needs no time. Python code
 can receive it with `watching_status`.
 """
 
@@ -21,7 +21,7 @@ class Status:
 
     Args:
         activity: a few words, such as "loading bert-base".
-        done: units done; None if nothing is counted.
+        done: units done; None without a count.
         total: number of units, if it is known.
         unit: noun for the counted units, in the plural, such as "steps".
         figures: latest values by name, named as in the lines that commands print; `tokens` and

@@ -1,4 +1,4 @@
-"""Values formatted for people: rounded, with units and separators; result keys as headings."""
+"""Values and headings for people: rounded numbers with units and separators."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def three_digits(value: float) -> str:
 
 
 def format_cell(value: object) -> str:
-    """Format a number for a table with about four digits; keep words; None becomes empty."""
+    """Format a number for a table with about four digits; keep words and return "" for None."""
     if isinstance(value, float):
         if abs(value) >= 10000:
             return f"{value:,.0f}"

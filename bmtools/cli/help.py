@@ -25,7 +25,7 @@ _MOST_NAMES = 10
 # Prevents line breaks inside `--held-out` and `[default: 1]`.
 _UNBREAKABLE = str.maketrans({"-": "\u2011"})
 _BREAKABLE = str.maketrans({"\u2011": "-", "\xa0": " "})
-# Titles of groups of options that several commands share; groups of settings precede `_LAST`.
+# Titles for options that several commands share; titles of settings precede `_LAST`.
 _TITLES = {
     "Input": "files corpus replay evaluate retain train dev test terms lang segmenter allow-empty "
              "rejects max-record-megabytes",
@@ -113,7 +113,7 @@ class KeyOption(SettingOption):
         self.opts, self.secondary_opts = [], []
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
-        """Add nothing, because there is no flag."""
+        """Leave the parser unchanged, because there is no flag."""
 
     def get_error_hint(self, ctx: click.Context | None) -> str:
         return f"'--set {self.name}'"
@@ -429,7 +429,7 @@ def _remark(option: click.Option, ctx: click.Context) -> str:
 
 
 def topics() -> dict[str, str]:
-    """Return the titles of the topics of `bmtools help`, in reading order."""
+    """Return the titles of all help topics, in reading order."""
     lines = {name: topic_text(name).partition("\n")[0] for name in _TOPICS}
     return {name: line.partition(": ")[2] for name, line in lines.items()}
 

@@ -71,7 +71,7 @@ def run_processes(processes: int, arguments: Sequence[str],
         arguments: arguments of each process.
         program: command line before the arguments.
     """
-    sent: list[tuple[int, float]] = []  # signals with the times at which they were sent
+    sent: list[tuple[int, float]] = []  # signals and their times
 
     def forward(number: int) -> None:
         sent.append((number, time.monotonic()))

@@ -142,7 +142,7 @@ def bmtools() -> None:
 def run() -> None:
     """Run the command line as a program that starts and ends fast.
 
-    Garbage collection during imports finds nothing and takes a fifth of their time. At the end, the
+    Garbage collection during imports has no effect and takes a fifth of their time. At the end, the
     operating system frees all memory at once, which is faster than freeing each object.
     """
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, 20, 50)

@@ -79,7 +79,7 @@ class DeclaredPath:
         flag: the option, or FILES.
         name: the name as given.
         kind: type of the parameter.
-        parameter: name of the parameter of the command's function.
+        parameter: parameter of the command's function.
     """
 
     flag: str

@@ -58,7 +58,7 @@ class Passes:
 
     Args:
         workers: processes that do the work.
-        part: the part of the input; None for all of it.
+        part: the part of the input; None for the complete input.
         resume: whether to continue an unfinished run.
         overwrite: whether output may be replaced.
         step: the running command.

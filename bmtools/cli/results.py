@@ -34,7 +34,7 @@ def _remember(ctx: click.Context, _param: click.Parameter, as_table: bool | None
 
 prints_results: Decorator = click.option(
     "--table/--json", "as_table", default=None, expose_value=False, callback=_remember,
-    help="Print tables or JSON Lines; default: tables on a terminal.")
+    help="Print tables or JSON Lines (default: tables on a terminal).")
 """Add `--table/--json` to a command that reports results with `print_results`."""
 
 
@@ -44,7 +44,7 @@ def reports(what: str, plot: str = "") -> Decorator:
 
 
 def as_tables(step: CommandStep) -> None:
-    """Show results as tables, as `--table` does."""
+    """Show results as tables, like `--table`."""
     step.context.meta[_AS_TABLE] = True
 
 
@@ -105,7 +105,7 @@ def finish(step: CommandStep, what: str, leads_on: bool = True) -> None:
 
 
 def _next_command(context: click.Context) -> str:
-    """Return the command to suggest next; empty if an input of it is not a file or directory."""
+    """Return the next command to suggest; empty if its inputs are not files or directories."""
     text = getattr(context.command, "next_command", "")
     paths = {name: str(context.params[name] or STDOUT) for name in re.findall(r"{(\w+)}", text)}
     if not text or any(path == STDOUT or Path(path).is_char_device() for path in paths.values()):

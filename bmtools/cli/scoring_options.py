@@ -82,8 +82,8 @@ def scoring_closing(lines: Sequence[Line], metric: str, unit: str, lowest: bool 
 
     Args:
         lines: result lines; lines of checkpoints contain the metric.
-        metric: key by which checkpoints are ranked.
-        unit: key of the number of scored items.
+        metric: key that ranks the checkpoints.
+        unit: key that counts the scored items.
         lowest: whether lower values are better.
     """
     scored = [line for line in lines if line.get(metric) is not None and "model" in line]

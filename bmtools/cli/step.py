@@ -78,7 +78,7 @@ class CommandStep(Step):
             self.display.view.update(status)
 
     def _staged(self) -> list[Path]:
-        """List the outputs that this process uploads; a launcher's processes upload none."""
+        """List the outputs that this process uploads; processes of a launcher upload no outputs."""
         is_own = os.environ.get(SUPERVISED) != "1" and is_main_process()
         return [Path(path.name) for path in self.paths
                 if is_own and path.kind.is_output and is_url(with_urls(path.name))]

@@ -102,7 +102,7 @@ def record_outputs(step: Step, inputs: Sequence[DeclaredPath], written: Sequence
 
 
 def _write_redirected(redirected: Redirected, size: int, record: JsonObject) -> None:
-    """Write the record of the file behind stdout, unless other programs also wrote to it."""
+    """Write the record of the redirected stdout, unless other programs also wrote to it."""
     path = redirected.path
     if redirected.size:
         record = add_step(path, redirected.size, record)

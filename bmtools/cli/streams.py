@@ -1,7 +1,7 @@
 """Standard streams and signals of the command line.
 
 If the reader of stdout goes away, the command ends quietly, unless stdout only reports on output
-that is written elsewhere. If the reader of stderr goes away, nothing changes.
+that is written elsewhere. A reader of stderr that goes away has no effect.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ def fitting_columns(rows: Sequence[Mapping[str, str]], width: int,
 
 
 def terminal_width(stream: TextIO | None = None) -> int:
-    """Return the width of a stream's terminal (default: stdout) or COLUMNS; else unlimited."""
+    """Return the width of a stream's terminal (default: stdout), or COLUMNS, or no limit."""
     stream = stream or sys.stdout
     if not stream.isatty():
         return _UNLIMITED_WIDTH

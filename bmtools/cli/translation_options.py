@@ -1,4 +1,4 @@
-"""Options of engines and of the projection of annotations, for `translate` and `project`."""
+"""Options for engines and for projecting annotations, for `translate` and `project`."""
 
 from __future__ import annotations
 

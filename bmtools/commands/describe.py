@@ -38,11 +38,11 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject,
     """Describe corpora and sets: sizes, lengths, origins, words, topics, labels.
 
     Prints a JSON line for each file: records, documents, megabytes of text (10^6 bytes of UTF-8,
-    including titles), words and lengths of records; languages, licences, years and sources; and
-    distinct words by frequency. For sets it also counts entities and relations by type, words by
-    label (O, and B- and I- with the type) and labels. label_bias has ratios: other labels to the
-    most frequent label, words inside entities to words outside, and the repeats of the rarest
-    answer to the repeats of the most frequent one.
+    including titles), words, lengths of records, languages, licences, years, sources and distinct
+    words by frequency. For sets it also counts entities and relations by type, words by label (O,
+    and B- and I- with the type) and labels. label_bias has ratios: other labels to the most
+    frequent label, words inside entities to words outside, and repeats of the rarest answer to
+    repeats of the most frequent one.
     """
     if topics not in (None, "medicine") and not Path(topics or "").is_file():
         raise click.UsageError(f"--topics: found {topics!r}, expected medicine or a TOML file")

@@ -39,7 +39,7 @@ from bmtools.training.plan import DISTILLATION_WARMUP, make_init
               help="Start from some layers of --student or the teacher: even, a number of layers, "
                    "or layer numbers from 0, such as 0,2,4.")
 @click.option("--tokenizer", type=tokenizer_directory, metavar="DIR",
-              help="Tokenizer for --architecture; default: the teacher's.")
+              help="Tokenizer for --architecture (default: tokenizer of the teacher).")
 def command(step: CommandStep, teacher: Path, student: Path | None, architecture: str | None,
             take_layers: str, tokenizer: Path | None, **options: Any) -> None:
     """Train a smaller masked language model to imitate a larger one.

@@ -42,7 +42,7 @@ from bmtools.status import counted
 @click.option("--base", type=base_directory, required=True, metavar="CKPT",
               help="Checkpoint whose weights are kept; a decoder is converted to an encoder.")
 @click.option("--tokenizer", type=tokenizer_directory, metavar="DIR",
-              help="The new vocabulary; default: the base's vocabulary.")
+              help="The new vocabulary (default: vocabulary of the base).")
 @click.option("--lang", default="en", show_default=True,
               help="Language of records without one; used to split sentences.")
 @takes_settings(TransferConfig, "settings")
@@ -53,12 +53,12 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject, output: P
             settings: TransferConfig, focus: FocusConfig) -> None:
     """Give a checkpoint a new vocabulary, a larger size or both.
 
-    New tokens, layers and units are initialised from those of the base. A decoder (Llama,
+    New tokens, layers and units are initialised from the base. A decoder (Llama,
     Mistral, Qwen2) becomes an encoder (EuroBERT), to be trained on masked tokens.
 
-    Only a new vocabulary needs records, and the methods random and average read none. Records with
-    the key "targets", as "bmtools find-contexts" writes them, are already sentences; "targets"
-    contains the words to use.
+    Only a new vocabulary needs records. The methods random and average do not read records.
+    Output of "bmtools find-contexts" contains sentences; its key "targets" lists the words to
+    use.
     """
     if tokenizer is None and not (settings.grow or is_decoder(base)):
         raise click.UsageError("Missing option '--tokenizer'; without a new vocabulary, expected "

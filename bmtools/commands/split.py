@@ -31,7 +31,7 @@ from bmtools.records import JsonObject
               help="Split as in this file; each line has a document or id, a tab and the name of "
                    "its part, as in split.tsv of an earlier split.")
 @click.option("--check", is_flag=True,
-              help="Write nothing; report what files, given as parts of a set, have in common.")
+              help="Only report the documents, texts and questions that the files share.")
 @prints_results
 def command(step: CommandStep, records: RecordReader, reject: Reject, output: Path | None,
             overwrite: bool, config: SplitConfig, by: str | None, check: bool) -> None:

@@ -159,7 +159,7 @@ takes_data = partial(add_options, [
     click.argument("files", nargs=-1, metavar="[FILES]...",
                    type=InputPath(allow_dash=True)),
     click.option("--corpus", "corpora", multiple=True, metavar="NAME=PATH", type=NamedInput(),
-                 help="A named corpus for mixtures: records or shards; repeat it for more."),
+                 help="A named corpus of records or shards, for mixtures; repeat it for more."),
     click.option("--replay", metavar="PATH", type=InputPath(),
                  help="Corpus of earlier training, for --replay-steps."),
     click.option("--evaluate", metavar="PATH", type=InputPath(),
@@ -276,7 +276,7 @@ def trains(*own: Decorator, without: Sequence[str] = (), **defaults: Any) -> Dec
                                                        "the processes (FSDP2)."),
             click.option("--dry-run", is_flag=True,
                          help="Check the settings, time some steps of each phase and print the "
-                              "plan, memory, tokens and hours as JSON; write nothing."),
+                              "plan, memory, tokens and hours as JSON; write no output."),
             click.option("--device-kind", type=click.Choice([*CARDS]), metavar="NAME",
                          help="Forecast the --dry-run for this card instead of the present one: "
                               "h100, a100-80gb, 4090, mi300x ...")],
@@ -341,7 +341,7 @@ def run_training(step: CommandStep, model: ModelInit, data: DataConfig, config: 
 def interruptible(kept: Callable[[], str]) -> Iterator[None]:
     """Let signals interrupt a command during its imports and later, and report what is kept.
 
-    kept: returns a description of what an interruption leaves.
+    kept: returns a description of the files that an interruption leaves.
         kept: describes what an interruption leaves.
 
     Raises:

@@ -141,7 +141,7 @@ def _command(remedy: str, name: str) -> str:
 
 
 def _table(line: str, name: str) -> str:
-    """Describe a table by its first line, and name the command that makes records of it.
+    """Describe a table by its first line, and name the command that imports it.
 
     A file is a table if its first line has several columns, and either the file is named .csv or
     .tsv or one of these columns has a usual name for text.

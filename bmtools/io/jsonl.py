@@ -49,9 +49,9 @@ class Block:
         lines: the lines in UTF-8, all with line ends except perhaps the file's last line.
         before: hash of all content before the block.
         after: hash of all content up to the end of the block.
-        start: number of bytes of the file before the block.
-        size: size of the block in the file, where line ends may be longer.
-        earlier_lines: number of lines of the files before this one.
+        start: offset of the block in the file, in bytes.
+        size: size of the block in the file, in which line ends may be longer.
+        earlier_lines: number of lines in earlier files.
         line_count: number of lines in the block.
     """
 
@@ -75,7 +75,7 @@ class Block:
         return replace(self, lines=b"")
 
     def line_of(self, record: Record) -> int:
-        """Return the number of lines of the block before the line of a record."""
+        """Return the number of lines in the block before a record."""
         return int(record.place.rpartition(":")[2]) - self.first_line
 
 
@@ -155,7 +155,7 @@ class RecordReader:
         Args:
             content: the lines.
             number: index of the source among the names.
-            start: number of bytes of the source before the content.
+            start: offset of the content in the source, in bytes.
         """
         return 0, len(content)
 
@@ -195,7 +195,7 @@ def parse_lines(content: bytes, name: str, reject: Reject, before: int = 0) -> I
         content: the lines in UTF-8; all end in LF except perhaps the last line of a source.
         name: name of the source in messages.
         reject: receives bad records.
-        before: number of lines of the source before these lines.
+        before: number of earlier lines in the source.
     """
     found = _parse_at_once(content)
     if found is None:
@@ -247,7 +247,7 @@ def parse_records(lines: Iterable[bytes], name: str, reject: Reject,
             counts as cut off.
         name: name of the source in messages.
         reject: receives bad records.
-        before: number of lines of the source before these lines.
+        before: number of earlier lines in the source.
 
     Raises:
         DataError: the lines are not records, or end before the records are complete.

@@ -1,4 +1,4 @@
-"""Parts of the input: blocks of lines and whole files, independent of the number of workers.
+"""Parts of the input: blocks of lines and whole files, independent of the workers.
 
 A job of an array processes one of several contiguous parts of the files. Sources that are read
 twice are copied first if they cannot be reopened.
@@ -88,7 +88,7 @@ def groups_of(parts: Iterator[Part]) -> Iterator[list[Part]]:
 
 
 def read_group(group: Sequence[Part]) -> Iterator[Part]:
-    """Read the lines of blocks of one file, which were sent without them; yield files unchanged."""
+    """Read the lines of blocks that were sent without them; yield files unchanged."""
     if isinstance(group[0], InputFile):
         yield from group
         return
@@ -142,7 +142,7 @@ class Shard:
 
 
 class RecordShard(RecordReader):
-    """Reader of one of several contiguous parts of files with nearly the same number of bytes.
+    """Reader of one contiguous part of files; all parts have nearly the same number of bytes.
 
     A line belongs to the part that contains its first byte. So every record is in exactly one part,
     and the joined outputs are complete. A part may be empty. Compressed files are decompressed an
@@ -165,7 +165,7 @@ class RecordShard(RecordReader):
         self._starts: list[int] = []  # bytes before each file, and the total
 
     def own_part(self, content: bytes, number: int, start: int) -> tuple[int, int]:
-        """Return the start and end of the lines of this part; see `RecordReader`."""
+        """Return the start and end of the lines in this part; see `RecordReader`."""
         if not self._starts:
             self._starts = list(accumulate(map(_content_bytes, self.names), initial=0))
         first, end = (_next_line(content, bound - self._starts[number] - start)

@@ -85,7 +85,7 @@ def opened_run(run: Run, resume: bool = False, overwrite: bool = False) -> Itera
         overwrite: replace the file, and discard an unfinished run unless `resume` is on.
 
     Raises:
-        BmtoolsError: there is an unfinished run, and neither option is on.
+        BmtoolsError: there is an unfinished run, and both options are off.
     """
     refuse_unfinished(run.directory, resume, overwrite)
     if run.directory.exists() and not resume:
@@ -177,7 +177,7 @@ class Progress:
     Args:
         inputs: number of finished inputs.
         input_hash: hash of the finished inputs.
-        sizes: size of each file of the stage in bytes, by name.
+        sizes: size of each file in bytes, by name.
         counts: counts for closing messages.
         notes: `energy` used so far.
     """
@@ -270,7 +270,7 @@ class Stage:
         yield from (item for item, _ in items)
 
     def path(self, name: str) -> Path:
-        """Return the path of a file of this stage."""
+        """Return the path of a file in this stage."""
         return self._run.directory / (self._prefix + name)
 
 
@@ -387,7 +387,7 @@ class PassRun:
         for outcome in self._outcomes(stage, parts, make_worker, workers or self._workers):
             outcome = amend(outcome) if amend else outcome
             if not self._lasts:
-                yield outcome.lines  # before an error, so that readers learn of it
+                yield outcome.lines  # before an error, so that readers see it
             outcome.hand_over(reject)
             self.records += outcome.records
             self.counts.update(outcome.counts)

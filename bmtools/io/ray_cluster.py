@@ -72,7 +72,7 @@ class _Actor:
         self._worker: Callable[[object], Iterable[object]] | None = None
 
     def start(self) -> None:
-        """Do nothing; a result shows that the node has everything it needs."""
+        """Return; this shows that the node can run the worker."""
 
     def work(self, part: object) -> Iterator[object]:
         """Yield the results of a part."""
@@ -129,7 +129,7 @@ class RayPool:
     Args:
         address: address of the cluster.
         make_worker: creates a generator function, because Ray streams the results of generators. It
-            is sent to the nodes, where its files must have the same paths.
+            is sent to the nodes, and its files must have the same paths there.
         cores: number of cores for each copy; None for all cores of a node, divided by its GPUs.
         uses_gpu: whether a copy uses a GPU on nodes that have GPUs.
 

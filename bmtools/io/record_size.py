@@ -17,7 +17,7 @@ _CHUNK_BYTES = 1 << 17
 
 @contextmanager
 def limiting_records(max_record_megabytes: int = MEGABYTES) -> Iterator[None]:
-    """Limit the size of a record, and of the source of one record, for all readers."""
+    """Limit the size of a record, and the size of its source, for all readers."""
     global _most_bytes
     before, _most_bytes = _most_bytes, max_record_megabytes * MEGABYTE
     try:
@@ -92,7 +92,7 @@ def check_record_size(size: int, place: str) -> None:
     """Raise an error if the source of a record is larger than the limit.
 
     Args:
-        size: number of bytes, or of characters of text.
+        size: number of bytes, or number of characters.
         place: start of the record, in messages.
 
     Raises:

@@ -51,7 +51,7 @@ def fetched(url: str) -> Path:
     on a web server ends with a slash.
 
     Raises:
-        DataError: nothing exists at the URL, or it cannot be read.
+        DataError: the URL does not exist or cannot be read.
     """
     with _connected(url) as (file_system, path):
         files = {one: file_system.info(one) for one in (path, path + RECORD)
@@ -113,7 +113,7 @@ def upload(target: Path) -> Iterator[str]:
 
 
 def _get(file_system: AbstractFileSystem, path: str, names: Iterable[str], target: Path) -> None:
-    """Copy the files under a path to a local directory; skip names that lead out of it."""
+    """Copy the files under a path to a local directory; skip names that lead outside."""
     inside = [name for name in names if "/../" not in name]
     file_system.get(inside, [f"{target}{name.removeprefix(path)}" for name in inside])
 

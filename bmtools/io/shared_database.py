@@ -51,7 +51,7 @@ class SharedDatabase:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Write everything that the block writes, or nothing."""
+        """Undo the writes of the block if it fails."""
         self.connection.execute("BEGIN IMMEDIATE")
         try:
             yield

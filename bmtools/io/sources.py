@@ -60,7 +60,7 @@ class SourceName(str):
 
 
 class MemberName(SourceName):
-    """Name of a file in an archive, or of a copy of stdin, with a function that opens it.
+    """Name of an archived file or a copy of stdin, with a function that opens it.
 
     Args:
         name: path through the archive.
@@ -78,7 +78,7 @@ class MemberName(SourceName):
 
 
 def note_of(name: str) -> Note | None:
-    """Return the function that receives the digest of an input; None if there is none."""
+    """Return the function that receives the digest of an input, or None."""
     return name.note if isinstance(name, SourceName) else None
 
 
@@ -177,7 +177,7 @@ def open_text(name: str,
 
     Args:
         name: name of the file; `-` for stdin.
-        find_fault: returns a description of the fault of a source, from its first bytes and name.
+        find_fault: describes the fault of a source, from its first bytes and name.
         takes_digest: as for `open_bytes`.
 
     Raises:
@@ -212,7 +212,7 @@ def split_name(given: str) -> tuple[str, str]:
 
 
 def with_newlines(content: bytes) -> bytes:
-    """Convert the line ends of old Macs and Windows, CR and CRLF, to LF."""
+    """Convert the line ends CR (old Macs) and CRLF (Windows) to LF."""
     return _CARRIAGE_RETURNS.sub(b"\n", content) if b"\r" in content else content
 
 

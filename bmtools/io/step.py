@@ -25,7 +25,7 @@ class Step:
     """The inputs, outputs and energy of a command.
 
     A command passes its step to its reader, its writer and the function that works. The step of a
-    function called from Python has no command and records nothing.
+    function called from Python has no command and keeps no records.
 
     Args:
         command: name of the command, such as `import pubmed`.
@@ -33,7 +33,7 @@ class Step:
         meter: measures its energy; None if that is not measured.
 
     Attributes:
-        read: SHA-256 of the content of each completely read source, by name.
+        read: SHA-256 of each completely read source, by name.
         upstream: records of the commands that were piped into this one, by the names of inputs.
         directories: hashes of the directories that it has read, by real path.
         licences: licences of the records that it writes.
@@ -101,7 +101,7 @@ class Step:
             self.meter.gather(all_gather)
 
     def resume_energy(self, earlier: JsonObject) -> None:
-        """Add the energy of earlier sessions of a run."""
+        """Add the energy of earlier sessions."""
         if self.meter and earlier:
             self.meter.resume(earlier)
 

@@ -28,7 +28,7 @@ class Ended(BaseException):
 
     Args:
         number: number of the signal; all except SIGTERM and SIGHUP are treated as Ctrl-C.
-        left: text that describes the work left behind.
+        left: text that describes the unfinished work.
     """
 
     def __init__(self, number: int, left: str = "") -> None:
@@ -131,7 +131,7 @@ def usable_memory_bytes() -> int:
 def handling_signals(numbers: Iterable[int], handle: Callable[[int], None]) -> Iterator[None]:
     """Call a function for each of these signals, except for signals that the caller ignores.
 
-    Does nothing outside the main thread, where Python cannot receive signals.
+    Has no effect outside the main thread, because Python handles signals only there.
     """
     before = {}
     with suppress(ValueError):  # not in the main thread

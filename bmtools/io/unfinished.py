@@ -94,7 +94,7 @@ def reserved(target: Path, place: Path) -> Iterator[None]:
 
 
 def refuse_unfinished(run: Path, resume: bool, overwrite: bool) -> None:
-    """Raise an error if there is an unfinished run that is neither resumed nor replaced; fast."""
+    """Raise an error for an unfinished run, unless it is resumed or replaced; fast."""
     if run.exists() and not resume and not overwrite:
         raise BmtoolsError(f"{run} contains an unfinished run; use {setting('resume')} to continue "
                            f"it, or {setting('overwrite')} to start again")

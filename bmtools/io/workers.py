@@ -1,6 +1,6 @@
 """Workers: functions from a part of the input to outcomes, run in processes or on a cluster.
 
-Worker processes import this module and the module of their work. Neither should import torch or
+Worker processes import this module and the module of their work. They should not import torch or
 transformers, which would cost each process seconds and hundreds of megabytes.
 """
 
@@ -52,7 +52,7 @@ ONE_WORKER = Workers(1)
 
 @dataclass
 class Outcome:
-    """Outcome of a part, or of some of its records.
+    """Outcome of a part, or of several records in it.
 
     Args:
         lines: records as JSON Lines, or other results that a pass collects.
@@ -122,7 +122,7 @@ class RecordWorker:
 
 def collected(records: RecordReader, make_worker: Callable[[], Worker], workers: Workers,
               reject: Reject, activity: str) -> Iterator[bytes]:
-    """Yield the lines of all outcomes of blocks, in the order of the blocks.
+    """Yield the output lines for blocks, in the order of the blocks.
 
     Args:
         records: contains the file names; its `hashes` are filled.
@@ -146,7 +146,7 @@ def results_of(parts: Iterator[Part], make_worker: Callable[[], Worker], workers
         parts: parts of the input; for a group of parts on a cluster, only the last part is yielded.
         make_worker: called once in each process; must be picklable.
         workers: do the work.
-        spool: start of the names of files through which the outcomes of files are sent.
+        spool: prefix for files that transfer the outcomes of large parts.
     """
     if workers.ray:
         from bmtools.io.ray_cluster import RayPool
@@ -207,7 +207,7 @@ def _received(sent: list[Outcome] | Path, error: BmtoolsError | None) -> Iterato
 
 
 class _GroupWorker:
-    """Worker on a cluster that yields the encoded outcomes of a group of parts."""
+    """Worker on a cluster that yields encoded outcomes for a group of parts."""
 
     def __init__(self, make_worker: Callable[[], Worker]) -> None:
         self._worker = make_worker()

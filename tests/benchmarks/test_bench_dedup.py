@@ -1,10 +1,10 @@
 """Near duplicates against datasketch: `pytest --benchmark-enable -s tests/benchmarks`.
 
 Both sides read a file of records and write a file of kept records, with runs of 5 words, 128
-hashes, one process and one thread. datasketch gets the runs as its documentation recommends: Python makes
-them from case-folded words. The text is abstracts with half of their words exchanged. Every
-twentieth abstract occurs again with 2 % of words exchanged. Without that option each side runs once
-on little input, and only the duplicates found are compared.
+hashes, one process and one thread. datasketch gets the runs as its documentation recommends:
+Python makes them from case-folded words. The text is abstracts with half of their words exchanged.
+Every twentieth abstract occurs again with 2 % of words exchanged. Without that option each side
+runs once on little input, and only the duplicates found are compared.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ _DOMAINS = ("package", "dram")
 class Rapl:
     """Energy of all processor packages and their memory since the start, in joules.
 
-    The domain of the cores is part of a package, and `psys` contains the packages, so neither is
-    added. Counters return to zero at a maximum, at full load after some minutes. `poll` should be
+    The domain of the cores is part of a package, and `psys` contains the packages, so both are
+    ignored. Counters return to zero at a maximum, at full load after some minutes. `poll` should be
     called more often than that.
 
     Attributes:

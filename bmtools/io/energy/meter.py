@@ -112,7 +112,7 @@ class Meter:
         return {**figures, "hardware": _hardware(used)}
 
     def _energy(self, used: Mapping[str, str], cpu_share: float) -> dict[str, JsonObject]:
-        """Return the energy that counters measured, and this process's share of it."""
+        """Return the measured energy, and the share of this process."""
         joules = [self._gpus.joules(uuid) for uuid in used]
         counted = [one for one in joules if one is not None]
         by = ["nvml"] if counted and len(counted) == len(used) else []

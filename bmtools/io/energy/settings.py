@@ -19,7 +19,7 @@ DECLARED_GRID = "declared"
 
 
 class EnergyConfig(Settings, title="Declared energy values"):
-    """Declared values; none of them is measured."""
+    """Declared values, which replace or complete measurements."""
 
     watts: float | None = option(None, "Mean power of the whole machine in watts.")
     country: str | None = option(
@@ -42,7 +42,7 @@ class EnergyConfig(Settings, title="Declared energy values"):
                     f"{VARIABLES['grid']} or --grid; {suggestion(self.country, sorted(known))}")
 
     def grid_in(self, year: int) -> JsonObject:
-        """Return the grid's emissions with their source; empty if nothing is declared.
+        """Return the grid's emissions with their source; empty without a declared grid.
 
         Args:
             year: year of the step; without a value for this year, the nearest year is used.

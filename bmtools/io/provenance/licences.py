@@ -73,7 +73,7 @@ class Conflict:
 
 
 def obligations(licence: str) -> frozenset[str]:
-    """Return the classes of conditions of one or more licences; empty for a free licence.
+    """Return the classes of conditions in one or more licences; empty for a free licence.
 
     A licence without a known name is `own-terms`; an empty string is `unknown`.
     """
@@ -95,7 +95,7 @@ def _obligations(name: str) -> frozenset[str]:
 
 @lru_cache(maxsize=256)
 def combine(*licences: str) -> str:
-    """Return the licence of a work to which all these licences apply; empty if none is known.
+    """Return the licence of a work to which all these licences apply; empty if all are unknown.
 
     Public domain is dropped next to other licences. A Creative Commons licence is dropped next to
     another one of the same version with all its conditions. All other licences, including
@@ -188,7 +188,7 @@ def licence_record(origins: Mapping[str, Iterable[str]]) -> dict[str, object]:
     """Return the keys `licences` and `licence` of a step record.
 
     Args:
-        origins: licences by input or role, or by `text`; `unknown` for inputs that state none.
+        origins: licences by input or role, or by `text`; `unknown` for inputs without a licence.
     """
     licences = {role: list(dict.fromkeys(
         part for one in found for part in licence_parts(one) or [UNKNOWN])) or [UNKNOWN]
@@ -214,7 +214,7 @@ class WrittenLicences:
             self._found.update(found)
 
     def keys(self) -> dict[str, object]:
-        """Return the licence keys of a step record; empty if nothing was written."""
+        """Return the licence keys of a step record; empty if no lines were written."""
         names = [json.loads(name) for name in sorted(self._found)]
         unstated = [UNKNOWN] if self._stated < self._lines else []
         return licence_record({"text": [*names, *unstated]}) if self._lines else {}

@@ -124,7 +124,7 @@ def directory_licences(directory: Path) -> list[str]:
 
 
 def card_licence(directory: Path) -> str:
-    """Return the licence that a model card states, several joined by AND; empty if it has none."""
+    """Return the licence that a model card states, several joined by AND, or an empty string."""
     card = directory / CARD
     head = _FRONT_MATTER.match(card.read_text("utf-8", "replace")) if card.is_file() else None
     stated = dict(_LICENCE.findall(_COMMENT.sub("", head[1]))) if head else {}

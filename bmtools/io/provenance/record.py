@@ -33,10 +33,10 @@ _MOST_THREADS = 8
 
 def make_record(step: Step, inputs: Mapping[str, str], parents: Mapping[str, str],
                 sha256: str) -> JsonObject:
-    """Return the record of an output of the running command.
+    """Return the record for an output of the running command.
 
     step: the running command.
-    inputs: SHA-256 of the content of each input, by name.
+    inputs: SHA-256 of each input, by name.
     parents: hash of each directory that was read, by role.
     sha256: hash of the output's content.
     """
@@ -70,7 +70,7 @@ def write_record(path: Path, record: JsonMapping, of_bytes: str) -> None:
 
 
 def read_record(path: Path, warns: bool = False) -> JsonObject:
-    """Read the record of a file or directory; return an empty record if none can be read.
+    """Read the record of a file or directory; return an empty record if it is not readable.
 
     Args:
         path: path of the file or directory.
@@ -87,7 +87,7 @@ def read_record(path: Path, warns: bool = False) -> JsonObject:
 
 
 def record_path(path: Path) -> Path:
-    """Return the path of the record of a file or directory."""
+    """Return the path of the record for a file or directory."""
     return path / NAME if path.is_dir() else record_of(path)
 
 
@@ -131,7 +131,7 @@ def steps_of(record: JsonMapping, all_piped: bool = False) -> Iterator[JsonMappi
 
 
 def _appended(record: JsonMapping) -> Sequence[JsonMapping]:
-    """Return the records of steps that appended to a file, or its own record if there are none."""
+    """Return the records of steps that appended to a file, or the only record."""
     return record.get("steps") or [record] * bool(record)
 
 
