@@ -57,7 +57,7 @@ def test_causal_labels_are_the_next_tokens(toy: Any, toy_phase: Any, packed: boo
 
 
 def test_packed_documents_are_masked_like_padded_ones(toy: Any, toy_phase: Any) -> None:
-    """A sample gets the same masks alone in a sequence and packed among others."""
+    """A sample gets the same masks in a separate sequence and packed with others."""
     found = []
     for packed in (False, True):
         # Batches plan ahead with their sampler in a thread, so the second one is read.
@@ -78,7 +78,7 @@ def test_packed_documents_are_masked_like_padded_ones(toy: Any, toy_phase: Any) 
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("processes", [1, 2, 4])
-def test_any_number_of_processes_sees_the_same_across_a_phase_border(
+def test_batches_do_not_depend_on_the_number_of_processes(
         toy: Any, toy_phase: Any, packed: bool, processes: int) -> None:
     """Bit for bit: ids, labels and counts, over all processes, each step made on its own."""
     phases = (toy_phase(5, name="one"),
@@ -127,7 +127,7 @@ def test_pairs_have_token_types_and_labels(toy: Any, toy_phase: Any) -> None:
     (torch.OutOfMemoryError("CUDA out of memory"), "the GPU"),
     (RuntimeError("err == 0. DefaultCPUAllocator: can't allocate memory"), "this process"),
     (MemoryError(), "this process")])
-def test_a_micro_batch_that_does_not_fit_is_one_clear_line(
+def test_a_too_large_micro_batch_is_a_one_line_error(
         model: Any, toy: Any, toy_phase: Callable[..., Phase],
         monkeypatch: pytest.MonkeyPatch, error: Exception, who: str) -> None:
     def fail(self: MaskedObjective, **inputs: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""Sequences are full, nothing is lost, and documents are cut only where they must be."""
+"""Sequences are full, no token is lost, and documents are cut only if necessary."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def whole_words(_samples: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 
 def tokens_of(parts: np.ndarray, lengths: Sequence[int]) -> list[np.ndarray]:
-    """How often each token of each sample is in a sequence or left over."""
+    """Count how often each token of each sample is in a sequence or left over."""
     seen = [np.zeros(length, dtype=int) for length in lengths]
     for sample, start, length in rows(parts):
         seen[sample][start:start + length] += 1
@@ -39,7 +39,7 @@ def sizes_of(parts: np.ndarray, overhead: int) -> np.ndarray:
 
 @pytest.mark.parametrize("capacity", [16, 64, 128, 512])
 @pytest.mark.parametrize("seed", range(5))
-def test_every_token_lies_in_one_place(capacity: int, seed: int) -> None:
+def test_every_token_is_packed_exactly_once(capacity: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     lengths = rng.integers(1, 3 * capacity, size=200).tolist()
     parts = pack(lengths, capacity, 2, whole_words)
@@ -52,7 +52,7 @@ def test_every_token_lies_in_one_place(capacity: int, seed: int) -> None:
     assert (parts["length"] + 2)[parts["sequence"] < 0].sum() < capacity
 
 
-def test_what_fits_is_not_cut() -> None:
+def test_samples_that_fit_are_not_cut() -> None:
     parts = pack([5, 8, 3, 5, 2], 14, 2, whole_words)
     assert sorted(rows(parts)) == [(0, 0, 5), (1, 0, 8), (2, 0, 3), (3, 0, 5), (4, 0, 2)]
     assert sizes_of(parts, 2).tolist() == [14, 14]
@@ -75,7 +75,7 @@ def test_pairs_are_never_cut() -> None:
 @pytest.mark.data
 @pytest.mark.parametrize("capacity", [128, 512])
 def test_real_abstracts_fill_99_percent(data: Path, capacity: int) -> None:
-    """Lengths in words, by half more for tokens."""
+    """Lengths in words, multiplied by 1.5 to get tokens."""
     with gzip.open(data / "en/corpus/pubmed-drug-reviews.jsonl.gz") as lines:
         lengths = [len(json.loads(line)["text"].split()) * 3 // 2 for line in lines]
     assert sizes_of(pack(lengths, capacity, 2, whole_words), 2).mean() > 0.99 * capacity

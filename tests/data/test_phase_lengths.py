@@ -1,4 +1,4 @@
-"""Lengths in tokens and epochs, met by the run."""
+"""Lengths in tokens and epochs, which the run matches."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ TEXTS = {"short": (1500, 60), "long": (40, 2000)}
 @pytest.mark.parametrize("objective", ["masked", "masked+nsp", "masked+sop", "causal"])
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("text", TEXTS)
-def test_tokens_and_epochs_are_those_asked_for(objective: str, packed: bool, text: str) -> None:
+def test_tokens_and_epochs_match_the_settings(objective: str, packed: bool, text: str) -> None:
     corpora = {"text": prose(1, *TEXTS[text])}
     phase = Phase("main", PhaseLengthConfig(tokens=150_000), BatchConfig(64, 4),
                   ObjectiveConfig(objective))

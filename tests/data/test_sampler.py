@@ -1,4 +1,4 @@
-"""Samples of a run by batch number alone: none twice, none left out."""
+"""Samples of a run by batch number: each one is used, and only once."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def samples_of(plan: BatchPlan) -> np.ndarray:
 
 
 def shown(plans: Sequence[BatchPlan], corpus: Corpus, number: int = 0) -> list[np.ndarray]:
-    """How often each token of each document was shown."""
+    """Count how often each token of each document was used."""
     seen = [np.zeros(int(length), dtype=int) for length in corpus.lengths]
     for plan in plans:
         for one in samples_of(plan)[samples_of(plan)["corpus"] == number]:
@@ -66,9 +66,9 @@ def shown(plans: Sequence[BatchPlan], corpus: Corpus, number: int = 0) -> list[n
     (phase(steps=400),), (phase("one", 9), phase("two", 300, 64, 4))],
     ids=["one phase", "over a border"])
 @pytest.mark.parametrize("packed", [False, True])
-def test_an_epoch_shows_each_token_before_any_comes_again(packed: bool,
-                                                          phases: tuple[Phase, ...]) -> None:
-    """Also where a phase ends in the middle of it."""
+def test_an_epoch_contains_each_token_once(packed: bool,
+                                           phases: tuple[Phase, ...]) -> None:
+    """This also holds if a phase ends inside the epoch."""
     corpus = make_corpus(300)
     plans, steps = [], stream({"text": corpus}, *phases, packed=packed)
     for number in range(309):
@@ -76,9 +76,10 @@ def test_an_epoch_shows_each_token_before_any_comes_again(packed: bool,
         if np.concatenate(shown(plans, corpus)).max() > 1:
             break
     assert number > 12
-    # What waits for a whole batch or a full row comes with the next epoch's first documents.
+    # Samples that wait for a complete batch or sequence follow with the next epoch's first
+    # documents.
     assert np.concatenate(shown(plans[:-1], corpus)).mean() > 0.9
-    # They have all come when two epochs' worth of tokens has.
+    # All of them are used after the tokens of two epochs.
     while np.concatenate(shown(plans, corpus)).mean() < 2:
         plans.append(steps.batch(len(plans)))
     assert np.concatenate(shown(plans, corpus)).min() >= 1
@@ -89,8 +90,8 @@ LAYOUTS = [(False, "masked"), (True, "masked"), (False, "masked+nsp"), (True, "m
 
 
 @pytest.mark.parametrize(("packed", "objective"), LAYOUTS)
-def test_a_run_goes_on_from_any_position(packed: bool, objective: str) -> None:
-    """Also within a phase, at its border, and where a batch takes the rest of a window."""
+def test_a_run_can_resume_from_any_position(packed: bool, objective: str) -> None:
+    """Also inside a phase, at its border, and if a batch uses the rest of a window."""
     corpora = {"a": make_corpus(60), "b": make_corpus(80, 1)}
     phases = (phase("one", 9, objective=objective, mixture={"a": 2.0, "b": 1.0}, batch_size=7),
               phase("two", 2, 48, 50, objective=objective),

@@ -58,7 +58,7 @@ def corpus(request: pytest.FixtureRequest, shards: Path) -> Corpus:
     return corpus_of(documents()) if request.param == "in memory" else Corpus.open(shards)
 
 
-def test_documents_come_back_as_they_went_in(corpus: Corpus) -> None:
+def test_documents_are_read_back_unchanged(corpus: Corpus) -> None:
     given = documents()
     assert corpus.lengths.tolist() == [len(one.ids) for one in given]
     assert (len(corpus), corpus.tokens) == (len(given), sum(len(one.ids) for one in given))
@@ -105,7 +105,7 @@ def test_several_directories_are_one_corpus(tmp_path: Path, shards: Path) -> Non
         Corpus.open(shards, stranger)
 
 
-def test_shards_of_another_run_are_noticed(tmp_path: Path, shards: Path) -> None:
+def test_shards_of_another_run_are_an_error(tmp_path: Path, shards: Path) -> None:
     last = sorted(shards.glob("shard-*"))[-1]
     shard_path(shards, 90).write_bytes(last.read_bytes())
     with pytest.raises(CheckpointError, match=r"shards: found \d+ shards with"):
@@ -117,7 +117,7 @@ def test_shards_of_another_run_are_noticed(tmp_path: Path, shards: Path) -> None
         Corpus.open(shards)
 
 
-def test_shards_hold_whole_documents_up_to_their_bound(shards: Path) -> None:
+def test_shards_contain_complete_documents_up_to_their_limit(shards: Path) -> None:
     given = documents()
     sizes = [len(load_file(path)["ids"]) for path in sorted(shards.glob("shard-*"))]
     assert sum(sizes) == sum(len(one.ids) for one in given) and len(sizes) > 5
@@ -127,7 +127,7 @@ def test_shards_hold_whole_documents_up_to_their_bound(shards: Path) -> None:
         assert left + right > BOUND, "the next document would have fitted"
 
 
-def test_the_same_documents_give_the_same_bytes_however_they_come(tmp_path: Path) -> None:
+def test_bytes_do_not_depend_on_how_documents_are_added(tmp_path: Path) -> None:
     one = write(tmp_path / "one", documents(), steps=1)
     many = write(tmp_path / "many", documents(), steps=60)
     assert ([path.read_bytes() for path in sorted(one.glob("shard-*"))]

@@ -43,12 +43,12 @@ def source(write_lines: Callable[..., Path]) -> Path:
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tens of blocks out of a small file."""
+    """Make tens of blocks from a small file."""
     monkeypatch.setattr(blocks, "_BLOCK_BYTES", 4_000)
 
 
 def files_of(directory: Path) -> dict[str, bytes]:
-    """All files; of the manifest, what time does not change."""
+    """Return all files, with the values of the manifest that do not depend on time."""
     found = {path.name: path.read_bytes() for path in directory.iterdir()}
     manifest = json.loads(found["bmtools.json"])
     found["bmtools.json"] = json.dumps({**manifest, "wall_seconds": 0, "started": "",
@@ -57,7 +57,7 @@ def files_of(directory: Path) -> dict[str, bytes]:
 
 
 def stopping_after(count: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """Watch blocks go by, and interrupt."""
+    """Pass blocks on, and interrupt after some of them."""
 
     def watch(encoded: Iterator[Any]) -> Iterator[Any]:
         for number, one in enumerate(encoded, 1):
@@ -77,7 +77,8 @@ def counting(seen: list[int]) -> Callable[[Iterator[Any]], Iterator[Any]]:
     return watch
 
 
-def test_shards_hold_what_the_tokenizer_says(source: Path, tokenizer: Any, tmp_path: Path) -> None:
+def test_shards_contain_the_output_of_the_tokenizer(source: Path, tokenizer: Any,
+                                                    tmp_path: Path) -> None:
     records = RecordReader([str(source)])
     manifest = tokenize(records, tokenizer, tmp_path / "shards", SMALL)
     texts = [f"{one['title']}\n{one['text']}" if "title" in one else one["text"]
@@ -113,7 +114,8 @@ def test_special_tokens_in_a_text_are_read_as_text(write_lines: Callable[..., Pa
     assert not {*tokenizer.all_special_ids} - {tokenizer.unk_token_id} & {*ids.tolist()}
 
 
-def test_processes_change_no_byte(source: Path, tokenizer: Any, tmp_path: Path) -> None:
+def test_output_does_not_depend_on_the_number_of_processes(source: Path, tokenizer: Any,
+                                                           tmp_path: Path) -> None:
     settings = ShardConfig(shard_tokens=2_000, sentences=True)
     for processes in (1, 2):
         tokenize(RecordReader([str(source)]), tokenizer, tmp_path / str(processes), settings,
@@ -197,7 +199,7 @@ def test_the_input_must_be_the_same_to_resume(source: Path, tokenizer: Any, tmp_
     raw = source.read_bytes()
     for other in (raw.replace(b"cuore", b"fegato", 1), raw[:raw.index(b"\n", 9_000) + 1]):
         source.write_bytes(other)
-        with pytest.raises(CheckpointError, match=r"s\.run: the unfinished run read other text"):
+        with pytest.raises(CheckpointError, match=r"s\.run: the unfinished run read a different"):
             tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s", SMALL, resume=True)
     source.write_bytes(raw)
     renamed = source.rename(tmp_path / "renamed.jsonl")
@@ -220,8 +222,8 @@ def test_a_damaged_unfinished_run_is_named(source: Path, tokenizer: Any, tmp_pat
             tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s", SMALL, resume=True)
 
 
-def test_sentences_begin_where_they_begin(write_lines: Callable[..., Path], tokenizer: Any,
-                                          tmp_path: Path) -> None:
+def test_sentence_starts_match_the_text(write_lines: Callable[..., Path], tokenizer: Any,
+                                        tmp_path: Path) -> None:
     source = write_lines(
         "a.jsonl", {"id": "a", "lang": "it", "title": "Il cuore",
                     "text": "Il cuore pompa il sangue. La milza filtra.\n\nIl rene."},

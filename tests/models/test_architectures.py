@@ -33,7 +33,7 @@ MILLIONS = {
     # Weller et al. 2025 (Ettin), whose names are these numbers.
     ("modernbert-17m", 50_368): (17, 0.02), ("modernbert-32m", 50_368): (32, 0.02),
     ("modernbert-68m", 50_368): (68, 0.01),
-    # BioMegatron's vocabularies: BERT's, cased and uncased, and 50,000 tokens of its own.
+    # BioMegatron's vocabularies: BERT's, cased and uncased, and its own with 50,000 tokens.
     ("megatron-bert-345m", 28_996): (345, 0.04), ("megatron-bert-345m", 30_522): (345, 0.03),
     ("megatron-bert-345m", 50_000): (345, 0.03),
     # "800m" is Megatron-LM's BERT of 752 million, pooler and next-sentence head included.
@@ -43,7 +43,7 @@ MILLIONS = {
 
 
 class Vocabulary:
-    """A vocabulary of a size; the padding token has id 1, as RoBERTa's."""
+    """A vocabulary of a given size; the padding token has id 1, like in RoBERTa."""
 
     pad_token_id, bos_token_id, eos_token_id = 1, 0, 2
     cls_token_id, sep_token_id, mask_token_id = 0, 2, 4
@@ -57,13 +57,13 @@ class Vocabulary:
 
 
 @pytest.mark.parametrize(("name", "tokens"), MILLIONS)
-def test_sizes_are_the_published_ones(name: str, tokens: int) -> None:
+def test_models_have_the_published_sizes(name: str, tokens: int) -> None:
     expected, tolerance = MILLIONS[name, tokens]
     model = build_model(build_config(name, Vocabulary(tokens)), "meta")
     assert model.num_parameters() / 1e6 == pytest.approx(expected, rel=tolerance)
 
 
-def test_modernbert_is_the_published_one() -> None:
+def test_modernbert_has_the_published_sizes() -> None:
     """Warner et al. 2024, table 4; the small ones as in Ettin's configurations."""
     for name, layers, width, heads, inner in (("modernbert-17m", 7, 256, 4, 384),
                                               ("modernbert-32m", 10, 384, 6, 576),
@@ -81,7 +81,7 @@ def test_modernbert_is_the_published_one() -> None:
 
 
 @pytest.mark.parametrize("name", ["bert", "bert-0x64", "bert-2x65", "gpt-2x64", "roberta-2x0"])
-def test_a_wrong_name_is_one_line(name: str) -> None:
+def test_a_wrong_name_is_a_one_line_error(name: str) -> None:
     with pytest.raises(BmtoolsError, match=f"architecture: found '{name}'") as raised:
         build_config(name, TOKENIZER)
     assert "\n" not in str(raised.value)
@@ -96,7 +96,7 @@ def test_max_length_extends_positions(name: str, tokenizer: Any, one_thread: Non
     assert encode(model, ids, ids > 0).isfinite().all()
 
 
-def test_roberta_refuses_a_padding_token_far_from_the_start() -> None:
+def test_roberta_rejects_a_padding_token_with_a_large_id() -> None:
     with pytest.raises(BmtoolsError, match="has id 50283; expected one below 1000"):
         build_config("roberta-base", Vocabulary(50_368, padding=50_283))
     build_config("modernbert-base", Vocabulary(50_368, padding=50_283))
@@ -138,7 +138,7 @@ def test_megatron_bert_scales_residual_outputs(name: str, outputs: tuple[str, ..
         assert value == pytest.approx(cut * expected, rel=0.03), key
 
 
-def test_sizes_and_files_are_architectures_too(tmp_path: Path) -> None:
+def test_an_architecture_can_be_a_size_or_a_file(tmp_path: Path) -> None:
     config = build_config("bert-3x192", TOKENIZER)
     assert (config.num_hidden_layers, config.hidden_size, config.num_attention_heads) == (3, 192, 3)
     config.save_pretrained(tmp_path)

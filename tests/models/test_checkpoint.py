@@ -41,8 +41,8 @@ def test_a_saved_checkpoint_is_loaded(saved: Path) -> None:
 
 @pytest.mark.parametrize("load", [load_checkpoint, load_for_inference])
 @pytest.mark.parametrize("value", [math.nan, math.inf, 1e36])
-def test_weights_that_are_not_finite_are_refused(saved: Path, load: Callable[[Path], Any],
-                                                 value: float) -> None:
+def test_weights_that_are_not_finite_are_rejected(saved: Path, load: Callable[[Path], Any],
+                                                  value: float) -> None:
     weights = load_file(saved / "model.safetensors")
     weights["bert.encoder.layer.0.output.dense.bias"][3] = value
     save_file(weights, saved / "model.safetensors", {"format": "pt"})
@@ -51,14 +51,14 @@ def test_weights_that_are_not_finite_are_refused(saved: Path, load: Callable[[Pa
         load(saved)
 
 
-def test_a_swapped_tokenizer_is_refused(saved: Path) -> None:
+def test_a_swapped_tokenizer_is_rejected(saved: Path) -> None:
     save_tokenizer(train_tokenizer(["Il cuore pompa la linfa"] * 3,
                                    VocabularyConfig(size=100, allow_fewer=True)), saved)
     with pytest.raises(CheckpointError, match="use the tokenizer that it was made with"):
         load_checkpoint(saved)
 
 
-def test_a_tokenizer_too_large_is_refused(saved: Path) -> None:
+def test_a_tokenizer_with_too_many_tokens_is_rejected(saved: Path) -> None:
     (saved / "bmtools.json").unlink()
     words = [f"{a}{b}{c}" for a in "bcdfg" for b in "aeiou" for c in "lmnrs"]
     save_tokenizer(train_tokenizer([" ".join(words)] * 3,
@@ -71,9 +71,9 @@ def test_a_tokenizer_too_large_is_refused(saved: Path) -> None:
 @pytest.mark.parametrize(("architecture", "has_segments"), [
     ("bert-1x64", True), ("megatron-bert-1x64", True), ("roberta-1x64", False),
     ("modernbert-1x64", False)])
-def test_transformers_runs_a_pair_whatever_the_vocabulary(tmp_path: Path, architecture: str,
-                                                          has_segments: bool,
-                                                          special_tokens: Any) -> None:
+def test_transformers_runs_pairs_with_any_vocabulary(tmp_path: Path, architecture: str,
+                                                     has_segments: bool,
+                                                     special_tokens: Any) -> None:
     tokenizer = train_tokenizer(["Il cuore pompa il sangue"] * 3, VocabularyConfig(
         size=100, allow_fewer=True, special_tokens=special_tokens))
     save_checkpoint(tmp_path / "m", build_model(build_config(architecture, tokenizer)), tokenizer,

@@ -1,4 +1,4 @@
-"""Files of checkpoints: what is missing or damaged is told with the way out, without torch."""
+"""Files of checkpoints: errors name missing or damaged files and a fix, without torch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WEIGHTS = {"a.weight": torch.arange(6.0).reshape(2, 3), "b.weight": torch.ones(4
 
 @pytest.fixture
 def whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Write the files of a checkpoint, and work beside it."""
+    """Write the files of a checkpoint, and change to the directory that contains it."""
     monkeypatch.chdir(tmp_path)
     directory = Path("model")
     directory.mkdir()
@@ -51,7 +51,8 @@ def whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("notes.jsonl", "'notes.jsonl' is a file of records, expected the directory of a checkpoint or "
                     "tokenizer; give records without an option"),
     ("notes.txt", "'notes.txt' is a file, expected the directory of a checkpoint or tokenizer")])
-def test_what_is_no_directory_says_how_to_go_on(whole: Path, name: str, message: str) -> None:
+def test_an_error_about_a_missing_directory_names_a_fix(whole: Path, name: str,
+                                                        message: str) -> None:
     Path("notes.jsonl").touch()
     Path("notes.txt").touch()
     with pytest.raises(CheckpointError) as caught:
@@ -73,7 +74,7 @@ def test_a_missing_file_is_named(whole: Path, missing: str, message: str) -> Non
     assert str(caught.value) == message
 
 
-def test_directories_of_other_things_are_called_by_what_they_hold(whole: Path) -> None:
+def test_errors_describe_the_content_of_wrong_directories(whole: Path) -> None:
     Path("shards").mkdir()
     Path("shards/shard-00000.safetensors").touch()
     Path("texts").mkdir()
@@ -113,8 +114,8 @@ def test_other_weights_are_named(whole: Path, name: str, message: str) -> None:
       for end in (-8, 20, 0)),
     (lambda _: b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n",
      "found a pointer of Git LFS, expected weights; run git lfs pull in model")])
-def test_damaged_weights_are_noticed(whole: Path, change: Callable[[bytes], bytes],
-                                     message: str) -> None:
+def test_damaged_weights_are_an_error(whole: Path, change: Callable[[bytes], bytes],
+                                      message: str) -> None:
     path = whole / "model.safetensors"
     path.write_bytes(change(path.read_bytes()))
     with pytest.raises(CheckpointError, match=f"^{path}: {message}"):
@@ -139,7 +140,7 @@ def test_a_missing_shard_of_weights_is_named(whole: Path) -> None:
                                           "such as bio, which it was made from"),
     ({}, {"architectures": ["RobertaForSequenceClassification"]},
      "fine-tuned (RobertaForSequenceClassification), expected a masked language model")])
-def test_a_fine_tuned_model_is_no_masked_language_model(
+def test_a_fine_tuned_model_is_rejected(
         whole: Path, settings: dict[str, Any], config: dict[str, Any], message: str) -> None:
     (whole / "bmtools.json").write_text(json.dumps({"settings": settings}))
     (whole / "config.json").write_text(json.dumps({"model_type": "bert", **config}))
@@ -155,13 +156,13 @@ def test_a_fine_tuned_model_is_no_masked_language_model(
     ({"model_type": "gpt2"}, "found model_type 'gpt2'; expected a masked language model: albert"),
     ({"model_type": "electra", "architectures": ["ElectraForPreTraining"]},
      "found ELECTRA's discriminator, which does not predict tokens; expected its generator")])
-def test_families_that_are_not_known_are_named(whole: Path, config: dict[str, Any],
-                                               message: str) -> None:
+def test_unsupported_families_are_named(whole: Path, config: dict[str, Any],
+                                        message: str) -> None:
     (whole / "config.json").write_text(json.dumps(config))
     with pytest.raises(CheckpointError) as caught:
         check_masked_lm(whole)
     assert str(caught.value).startswith(f"model: {message}")
-    for family in ("eurobert", "distilbert"):  # known here, whatever the files bring along
+    for family in ("eurobert", "distilbert"):  # supported here, whatever else the files contain
         (whole / "config.json").write_text(json.dumps({**config, "model_type": family,
                                                        "architectures": ["AnyForMaskedLM"]}))
         check_masked_lm(whole)

@@ -36,7 +36,7 @@ SEGMENTS = torch.tensor([[0, 0, 0, 1, 1, 1], [0, 0, 0, 0, 0, 1]])
 
 
 def words_of(folder: Path, tokens: list[str] = TOKENS, **config: Any) -> Path:
-    """Write a vocabulary as it was published, with a configuration only where something is said."""
+    """Write a vocabulary as it was published, with a configuration only if there are settings."""
     folder.mkdir(exist_ok=True)
     (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
     if config:
@@ -81,7 +81,7 @@ def old_names(name: str) -> str:
     (str, "decoder", "config.json"),
     (lambda name: name.removeprefix("bert."), "$nothing", "config.json")],
     ids=["as today", "old names", "tied decoder left out", "no prefix"])
-def test_a_pickled_bert_keeps_all_that_it_learned(
+def test_a_converted_pickled_bert_makes_the_same_predictions(
         tmp_path: Path, names: Callable[[str], str], drop: str, config: str) -> None:
     model = random_bert()
     source = published(tmp_path / "old", model, names, config=config, drop=drop)
@@ -214,7 +214,7 @@ def test_megatron_lm_has_the_predictions_of_the_same_weights(
     (32, None, "found a width of 32 and no number of heads"),
     (96, None, "found a width of 96 and no number of heads"),
     (32, 5, "found a width of 32 and 5 heads"), (32, 4, "its weights do not fit each other")])
-def test_megatron_lm_without_a_number_of_heads_that_fits_is_refused(
+def test_megatron_lm_without_a_valid_number_of_heads_is_rejected(
         tmp_path: Path, width: int, args: int | None, message: str) -> None:
     model = MegatronBertForPreTraining(MegatronBertConfig(
         vocab_size=10, hidden_size=width, num_hidden_layers=1, num_attention_heads=4,
@@ -231,7 +231,7 @@ def test_megatron_lm_without_a_number_of_heads_that_fits_is_refused(
 
 
 class Malicious:
-    """Runs a command where it is unpickled."""
+    """Object that runs a command when it is unpickled."""
 
     def __init__(self, target: Path) -> None:
         self.target = target
@@ -242,8 +242,8 @@ class Malicious:
 
 @pytest.mark.parametrize("is_zip", [True, False], ids=["zip", "before torch 1.6"])
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "model_optim_rng.pt"])
-def test_a_file_that_would_run_code_is_refused_in_one_line(tmp_path: Path, name: str,
-                                                           is_zip: bool) -> None:
+def test_a_file_that_would_run_code_is_a_one_line_error(tmp_path: Path, name: str,
+                                                        is_zip: bool) -> None:
     source = published(tmp_path / "old", random_bert())
     (source / "pytorch_model.bin").unlink()
     torch.save({"model": Malicious(tmp_path / "ran")}, source / name,
@@ -271,7 +271,7 @@ def test_advice_to_run_code_is_not_repeated(tmp_path: Path, content: bytes) -> N
     b"Entry not found", bytes(1000), "Le poids n'existe pas".encode("utf-16"), b"\x80\x02}q\x00X"],
     ids=["HTML", "JSON", "text", "zeros", "UTF-16", "cut pickle"])
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "model_optim_rng.pt"])
-def test_a_file_that_is_no_pickle_is_not_said_to_run_code(tmp_path: Path, content: bytes,
+def test_an_error_about_other_files_does_not_mention_code(tmp_path: Path, content: bytes,
                                                           name: str) -> None:
     source = published(tmp_path / "old", random_bert())
     (source / "pytorch_model.bin").unlink()
@@ -304,7 +304,7 @@ def test_prefixes_of_wrapped_models_are_removed_and_named(tmp_path: Path, family
 
 
 @pytest.mark.parametrize("name", ["../old/pytorch_model.bin", "/etc/passwd"])
-def test_an_index_that_names_files_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
+def test_an_index_must_name_files_in_its_directory(tmp_path: Path, name: str) -> None:
     published(tmp_path / "old", random_bert())
     source = words_of(tmp_path / "new")
     index = source / "pytorch_model.bin.index.json"
@@ -327,8 +327,8 @@ UPPER = [*TOKENS[:-1], "Cuore"]
                           "no upper case; set casing uncased"),
     ([*TOKENS[:-1], "x", "y"], True, None, "the tokenizer has 11 tokens, the model embeds 10"),
     (TOKENS, False, "uncased", ""), (UPPER, None, "cased", ""), (UPPER, False, None, "")])
-def test_casing_is_said_or_asked_for(tmp_path: Path, tokens: list[str], said: bool | None,
-                                     casing: Any, message: str) -> None:
+def test_casing_is_read_from_files_or_required(tmp_path: Path, tokens: list[str], said: bool | None,
+                                               casing: Any, message: str) -> None:
     source = published(tmp_path / "old", random_bert())
     words_of(source, tokens, **({} if said is None else {"do_lower_case": said}))
     if message:
@@ -365,7 +365,7 @@ def test_weights_that_do_not_fit_are_named(tmp_path: Path, change: Callable[[Any
     assert str(caught.value).startswith(f"{source}")
 
 
-def test_what_no_class_has_is_left_out_and_said(tmp_path: Path) -> None:
+def test_unused_weights_are_reported_as_left_out(tmp_path: Path) -> None:
     source = published(tmp_path / "old", random_bert())
     state = torch.load(source / "pytorch_model.bin", weights_only=True)
     state |= {"bert.embeddings.position_ids": torch.arange(40), "extra.weight": torch.ones(3)}
@@ -373,7 +373,7 @@ def test_what_no_class_has_is_left_out_and_said(tmp_path: Path) -> None:
     assert convert(source, tmp_path / "new", casing="uncased")["left_out"] == ["extra.weight"]
 
 
-def test_a_cut_file_is_told(tmp_path: Path) -> None:
+def test_a_truncated_file_is_an_error(tmp_path: Path) -> None:
     weights = published(tmp_path / "old", random_bert()) / "pytorch_model.bin"
     weights.write_bytes(weights.read_bytes()[:-200])
     with pytest.raises(CheckpointError, match=r"pytorch_model\.bin: no weights could be read"):

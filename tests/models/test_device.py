@@ -1,4 +1,4 @@
-"""Devices by name, told without torch."""
+"""Checks of device names, without torch."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux shows its
 
 
 @pytest.mark.parametrize("name", ["auto", "cpu", "mps"])
-def test_what_may_be_there_passes(system: System, name: str) -> None:
+def test_possible_devices_are_accepted(system: System, name: str) -> None:
     check_device(name)
 
 
 @pytest.mark.parametrize("name", ["abacus", "cuda:", "cuda:x", "gpu", "", "meta"])
-def test_an_unknown_name_is_refused(name: str) -> None:
+def test_an_unknown_name_is_rejected(name: str) -> None:
     with pytest.raises(BmtoolsError) as caught:
         check_device(name)
     assert str(caught.value) == (f"device: found {name!r}, which cannot be used here (no kind of "
@@ -31,7 +31,7 @@ def test_an_unknown_name_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["cuda", "cuda:1"])
-def test_a_machine_without_a_gpu_says_so(system: System, name: str) -> None:
+def test_cuda_without_a_gpu_is_an_error(system: System, name: str) -> None:
     with pytest.raises(BmtoolsError) as caught:
         check_device(name)
     assert str(caught.value) == (f"device: found {name!r}, which cannot be used here ({NO_FILE}); "
@@ -40,8 +40,8 @@ def test_a_machine_without_a_gpu_says_so(system: System, name: str) -> None:
 
 @pytest.mark.parametrize("file", ["dev/nvidia0", "dev/nvidiactl", "proc/driver/nvidia/gpus/0",
                                   "dev/dxg", "dev/kfd", "dev/nvhost-gpu"])
-def test_torch_decides_where_a_driver_shows_one(system: System, monkeypatch: pytest.MonkeyPatch,
-                                                file: str) -> None:
+def test_torch_decides_if_a_driver_shows_a_gpu(system: System, monkeypatch: pytest.MonkeyPatch,
+                                               file: str) -> None:
     system(file, "")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     check_device("cuda")

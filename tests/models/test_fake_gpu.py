@@ -21,7 +21,7 @@ TURING, AMPERE = (7, 5), (8, 0)
 
 
 class Operations(TorchDispatchMode):
-    """Counts dispatched operations, and notes those that copy between devices."""
+    """Counts dispatched operations, and records copies between devices."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Operations(TorchDispatchMode):
 
 def fake_documents(count: int, length: int, capability: tuple[int, int], device: str,
                    causal: bool = False) -> DocumentLengths:
-    """Documents of which boundaries and positions are on a device."""
+    """Documents whose boundaries and positions are on a device."""
     return DocumentLengths(
         torch.full((count,), length), torch.empty(count + 1, dtype=torch.int32, device=device),
         torch.empty(count * length, dtype=torch.int64, device=device), length, causal=causal,
@@ -70,12 +70,12 @@ def operations_of_a_pass(family: str, count: int, dtype: torch.dtype,
 @pytest.mark.parametrize(("dtype", "dropout"), [
     (torch.float32, 0.0), (torch.bfloat16, 0.0), (torch.bfloat16, 0.1)], ids=str)
 @pytest.mark.parametrize("family", ["BERT", "RoBERTa", "Megatron-BERT", "ModernBERT"])
-def test_a_pass_neither_waits_nor_loops_over_documents(
+def test_a_pass_does_not_wait_or_loop_over_documents(
         family: str, dtype: torch.dtype, dropout: float,
         monkeypatch: pytest.MonkeyPatch) -> None:
     """Tensors without data refuse `item`, `nonzero` and the like, for which a GPU would wait."""
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda _device: False)
-    # What torch 2.13 has in its place lacks the sixth argument.
+    # The replacement in torch 2.13 does not have the sixth argument.
     described = torch.library.Library("aten", "IMPL")
     described.impl("_efficient_attention_backward", lambda _gradient, query, key, value, *_others,
                    **_named: (*map(torch.empty_like, (query, key, value)), None), "Meta")

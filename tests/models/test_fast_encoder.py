@@ -1,4 +1,4 @@
-"""The own forward pass gives the states of transformers at the given positions."""
+"""Our forward pass computes the same states as transformers at the given positions."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_padding_tokens_in_a_text_have_the_positions_of_transformers(random_mode
     compare(random_model, [0, 0, 1, 1, 1, 2], [3, 11, 0, 8, 11, 5], ids)
 
 
-def test_chunks_of_a_batch_make_no_difference(
+def test_states_do_not_depend_on_chunks(
         random_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some chunks have no queries, and the last is shorter."""
     ids, sequences = draw(7, 10), torch.tensor([0, 1, 1, 5, 6])

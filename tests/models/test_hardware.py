@@ -1,4 +1,4 @@
-"""Hardware as systems and drivers describe it; operations against those that torch counts."""
+"""Hardware as systems and drivers describe it; operations compared with torch's counts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def gpu(name: str, count: int = 1) -> Hardware:
     ("Tesla V100-SXM2-32GB", "fp16", 125.0), ("NVIDIA L4", "bf16", 121.0),
     ("NVIDIA L40S", "bf16", 362.0), ("NVIDIA A10", "bf16", 125.0), ("Tesla T4", "fp16", 65.0),
     ("NVIDIA GeForce RTX 3090", "bf16", 71.0), ("NVIDIA GeForce RTX 4090", "bf16", 165.2)])
-def test_peaks_are_those_of_the_data_sheets(name: str, precision: str, teraflops: float) -> None:
+def test_peaks_equal_the_data_sheets(name: str, precision: str, teraflops: float) -> None:
     assert model_flop_utilisation(teraflops * 1e12, gpu(name), precision) == 1
     assert model_flop_utilisation(teraflops * 0.4e12, gpu(name), precision) == pytest.approx(0.4)
 
@@ -91,8 +91,8 @@ def test_devices_are_chosen_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
 def count_operations(config: Any, max_length: int, masked: int) -> float:
     """Operations a token of a forward and a backward pass, as torch counts them.
 
-    Eager attention is made of plain products; fused kernels are counted with what they compute
-    twice, or not at all.
+    Eager attention consists of plain products. Fused kernels are counted with the operations that
+    they compute twice, or not at all.
     """
     model = build_model(config).train()
     model.set_attn_implementation("eager")
@@ -107,14 +107,14 @@ def count_operations(config: Any, max_length: int, masked: int) -> float:
 @pytest.mark.parametrize("name", ["bert-2x64", "roberta-3x128", "megatron-bert-2x128",
                                   "modernbert-4x64"])
 @pytest.mark.parametrize(("max_length", "masked"), [(32, 4), (200, 30), (96, 96)])
-def test_operations_are_those_that_torch_counts(name: str, max_length: int, masked: int) -> None:
+def test_operations_equal_the_count_of_torch(name: str, max_length: int, masked: int) -> None:
     config = build_config(name, TOKENIZER)
     found = training_flops_per_token(config, max_length, masked / max_length, windowed=False)
     assert found == pytest.approx(count_operations(config, max_length, masked), rel=1e-3)
 
 
 @pytest.mark.parametrize(("max_length", "window"), [(1, 4), (5, 4), (5, 5), (40, 4), (1_000, 64)])
-def test_windows_spare_modernbert_the_scores_outside(max_length: int, window: int) -> None:
+def test_scores_outside_windows_are_not_counted(max_length: int, window: int) -> None:
     """Two of three layers see as many tokens as the window on either side."""
     config = build_config("modernbert-6x64", TOKENIZER)
     config.local_attention = 2 * window
@@ -128,7 +128,7 @@ def test_windows_spare_modernbert_the_scores_outside(max_length: int, window: in
 
 @pytest.fixture
 def unset(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """An environment in which nobody has set what CUDA reads, and a torch that has CUDA."""
+    """An environment without variables that CUDA reads, and a torch with CUDA."""
     for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF",
                  "CUBLAS_WORKSPACE_CONFIG"):
         monkeypatch.setenv(name, "")
@@ -147,8 +147,8 @@ def test_cuda_finds_its_settings_in_the_environment(unset: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize(("tokens", "length", "measured"), [(32000, 512, 347_000),
                                                           (32000, 128, 360_000)])
-def test_a_forecast_for_an_h100_is_near_what_one_reached(tokens: int, length: int,
-                                                         measured: int) -> None:
+def test_a_forecast_for_an_h100_is_near_the_measured_speed(tokens: int, length: int,
+                                                           measured: int) -> None:
     """docs/performance.md, "On a GPU": BERT-base at 20 % of the peak."""
     flops = training_flops_per_token(BertConfig(), length, 0.15)
     assert flops
@@ -157,7 +157,7 @@ def test_a_forecast_for_an_h100_is_near_what_one_reached(tokens: int, length: in
     assert rates == sorted(rates) and len(rates) == len(MFU)
 
 
-def test_gradients_of_many_cards_pass_the_slower_link() -> None:
+def test_the_slower_link_limits_gradients_of_many_cards() -> None:
     """Worked by hand: 1e9 weights, 4 GB of gradients, 1e12 operations a card at 20 %."""
     h100 = CARDS["h100"]
     update = 28e9 / 3350e9

@@ -1,4 +1,4 @@
-"""Models read from their files alone give the logits of transformers."""
+"""Models read without transformers compute the logits of transformers."""
 
 from __future__ import annotations
 
@@ -100,15 +100,15 @@ def test_logits_equal_transformers(save: Callable[..., tuple[Path, Any]], name: 
                  "AutoModelForSequenceClassification", id="another pooling"),
     pytest.param(BertConfig(**SMALL), "AutoModelForTokenClassification", id="another head"),
 ])
-def test_what_is_not_known_is_left_to_transformers(save: Callable[..., tuple[Path, Any]],
-                                                   config: Any, model_class: str) -> None:
+def test_unknown_files_are_read_by_transformers(save: Callable[..., tuple[Path, Any]],
+                                                config: Any, model_class: str) -> None:
     saved_as = "AutoModelForMaskedLM" if type(config) is BertConfig else model_class
     directory, _ = save(config, saved_as)
     assert read_inference_model(directory, "cpu", model_class) is None
 
 
 @pytest.mark.parametrize("fault", ["missing", "untied", "torn", "rope", "relative"])
-def test_files_in_other_forms_are_left_to_transformers(
+def test_files_in_other_formats_are_read_by_transformers(
         save: Callable[..., tuple[Path, Any]], fault: str) -> None:
     directory, _ = save(ModernBertConfig(**MODERN) if fault == "rope" else BertConfig(**SMALL))
     weights, config = directory / "model.safetensors", directory / "config.json"

@@ -1,4 +1,4 @@
-"""Bytes of live tensors and of training states; freed memory, in processes of their own."""
+"""Bytes of live tensors and of training states; freed memory, in separate processes."""
 
 from __future__ import annotations
 

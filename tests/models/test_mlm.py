@@ -89,7 +89,7 @@ def test_chunked_loss_equals_loss_at_once(model: Any, chunk: int | None) -> None
     torch.testing.assert_close(quiet, plain)
 
 
-def test_chunks_leave_frozen_weights_alone(model: Any) -> None:
+def test_chunks_do_not_add_gradients_to_frozen_weights(model: Any) -> None:
     for weight in model.parameters():
         weight.requires_grad_(False)
     head = next(weight for name, weight in model.named_parameters()
@@ -120,7 +120,7 @@ def test_loss_of_extreme_logits_equals_torch() -> None:
     assert right == 1 + sum(logits[place].argmax() == labels[place] for place in (0, 3, 4, 5))
 
 
-def test_positions_past_the_labels_change_nothing() -> None:
+def test_positions_after_the_labels_are_ignored() -> None:
     logits = torch.randn(7, 5, generator=torch.Generator().manual_seed(0))
     labels = torch.tensor([1, 2, 4, 0])
     found = []

@@ -30,7 +30,7 @@ def tiny_model(family: str) -> Any:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_transformers_reads_all_of_it(family: str, tmp_path: Path) -> None:
+def test_transformers_reads_the_saved_head(family: str, tmp_path: Path) -> None:
     model, head = tiny_model(family), NextSentenceHead(32, seed=1, std=0.5)
     join_head(model, head.state_dict()).save_pretrained(tmp_path)
     joined, report = AutoModelForPreTraining.from_pretrained(tmp_path, output_loading_info=True)
@@ -47,7 +47,7 @@ def test_transformers_reads_all_of_it(family: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_what_transformers_saved_is_read(family: str, tmp_path: Path) -> None:
+def test_the_head_saved_by_transformers_is_read(family: str, tmp_path: Path) -> None:
     torch.manual_seed(3)
     joined = AutoModelForPreTraining.from_config(tiny_config(family))
     joined.save_pretrained(tmp_path)
@@ -57,8 +57,8 @@ def test_what_transformers_saved_is_read(family: str, tmp_path: Path) -> None:
     assert torch.equal(head.relationship.bias, joined.cls.seq_relationship.bias)
 
 
-def test_a_new_vocabulary_keeps_it(tokenizer: Any, tmp_path: Path) -> None:
-    """And the card calls the checkpoint a masked language model, which it is, too."""
+def test_a_new_vocabulary_keeps_the_head(tokenizer: Any, tmp_path: Path) -> None:
+    """The card calls the checkpoint a masked language model, which it also is."""
     model, head = build_model(build_config("bert-2x64", tokenizer)), NextSentenceHead(64, seed=1)
     save_checkpoint(tmp_path / "base", join_head(model, head.state_dict()), tokenizer,
                     Manifest("test", {}, fingerprint(tokenizer)))

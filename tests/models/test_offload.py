@@ -1,4 +1,4 @@
-"""Weights on disk: they come back as they were, and leave nothing behind."""
+"""Weights on disk: they are read back unchanged, and no file remains."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def checkpoint(tokenizer: Any) -> Checkpoint:
     return Checkpoint(Path("bert"), model, tokenizer, "")
 
 
-def test_each_copy_has_the_weights_and_shares_none(checkpoint: Checkpoint, tmp_path: Path) -> None:
+def test_copies_have_equal_weights_and_share_no_memory(checkpoint: Checkpoint,
+                                                       tmp_path: Path) -> None:
     before = {name: value.clone() for name, value in checkpoint.model.state_dict().items()}
     ids = torch.tensor([[2, 7, 3]])
     expected = checkpoint.model.eval()(ids).logits

@@ -1,4 +1,4 @@
-"""Documents end to end in one sequence equal each document alone."""
+"""Documents end to end in one sequence have the states of separate documents."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def documents_for(model: Any) -> tuple[Tensor, Tensor]:
 
 
 def each_alone(model: Any, ids: Tensor, lengths: Tensor, causal: bool = False) -> Tensor:
-    """States of each document by itself, end to end."""
+    """States of separate documents, end to end."""
     return torch.cat([encode(model, part[None], torch.ones(1, len(part), dtype=torch.bool),
                              causal)[0] for part in ids.split(lengths.tolist())])
 
@@ -70,7 +70,7 @@ def assert_same_gradients(found: dict[str, Tensor], expected: dict[str, Tensor])
 
 
 @CAUSAL
-def test_packed_equals_each_document_alone(model: Any, ready: Any, causal: bool) -> None:
+def test_packed_documents_equal_separate_documents(model: Any, ready: Any, causal: bool) -> None:
     ids, lengths = documents_for(model)
     alone = each_alone(model, ids, lengths, causal)
     states = encode_packed(ready, ids, lengths, causal=causal)
@@ -106,7 +106,7 @@ def test_sliding_windows_of_any_size(reach: int, causal: bool) -> None:
 
 
 @CAUSAL
-def test_token_types_are_packed_too(model: Any, ready: Any, causal: bool) -> None:
+def test_token_types_can_be_packed(model: Any, ready: Any, causal: bool) -> None:
     if model.config.model_type == "modernbert":
         pytest.skip("has no token types")
     ids, lengths = documents_for(model)
@@ -134,7 +134,7 @@ def test_a_prepared_model_still_takes_padded_batches(model: Any, ready: Any) -> 
 
 
 def set_attention_dropout(model: Any, probability: float) -> None:
-    """Leave no dropout but that of attention weights."""
+    """Remove all dropout except for attention weights."""
     for name, module in model.named_modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = probability if name.endswith("self.dropout") else 0.0
@@ -142,7 +142,7 @@ def set_attention_dropout(model: Any, probability: float) -> None:
             module.attention_dropout = probability
 
 
-def test_attention_dropout_is_on_in_training_alone(ready: Any) -> None:
+def test_attention_dropout_is_only_on_in_training(ready: Any) -> None:
     ids, lengths = documents_for(ready)
     set_attention_dropout(ready, 0.3)
     at_rest = encode_packed(ready, ids, lengths)
@@ -156,7 +156,7 @@ def test_attention_dropout_is_on_in_training_alone(ready: Any) -> None:
 
 
 @pytest.mark.parametrize("reentrant", [False, True])
-def test_checkpointed_activations_give_the_same_gradients(ready: Any, reentrant: bool) -> None:
+def test_checkpointed_activations_have_equal_gradients(ready: Any, reentrant: bool) -> None:
     ids, lengths = documents_for(ready)
     set_attention_dropout(ready, 0.3)
     ready.train()
@@ -167,11 +167,11 @@ def test_checkpointed_activations_give_the_same_gradients(ready: Any, reentrant:
     enable({"use_reentrant": reentrant})
     torch.manual_seed(7)
     states = encode_packed(ready, ids, lengths)
-    encode_packed(ready, ids.flip(0), lengths.flip(0))  # nothing is kept from call to call
+    encode_packed(ready, ids.flip(0), lengths.flip(0))  # no state is kept between calls
     assert_same_gradients(gradients(ready, states), whole)
 
 
-def test_saved_files_are_those_of_a_plain_model(
+def test_saved_files_equal_a_plain_model(
         model: Any, ready: Any, tmp_path: Path) -> None:
     ready.save_pretrained(tmp_path / "ready")
     model.save_pretrained(tmp_path / "plain")
@@ -192,7 +192,7 @@ def test_saved_files_are_those_of_a_plain_model(
 
 @pytest.mark.parametrize(("lengths", "message"), [
     ([], "at least one"), ([3, 0, 7], "1 token or more"), ([3, 4], "7 tokens in all, expected 10")])
-def test_lengths_that_do_not_fit_are_refused(lengths: list[int], message: str) -> None:
+def test_wrong_lengths_are_rejected(lengths: list[int], message: str) -> None:
     model = AutoModelForMaskedLM.from_config(tiny_config("BERT", num_hidden_layers=1))
     prepare_packed(model)
     with pytest.raises(ValueError, match=message):
@@ -323,7 +323,7 @@ def test_self_check_catches_positions_that_do_not_restart(
 
 
 def blurry() -> Any:
-    """A healthy model whose states bf16 changes by a tenth, as those of 24 trained layers."""
+    """A correct model whose states bf16 changes by a tenth, like states after 24 trained layers."""
     torch.manual_seed(0)
     model = AutoModelForMaskedLM.from_config(tiny_config(
         "BERT", num_hidden_layers=6, initializer_range=0.8))

@@ -58,7 +58,7 @@ def prepared(family: str, backend: Any, dropout: float = 0.0) -> tuple[Any, Any]
     return plain, compiled
 
 
-# Megatron-BERT's layers are alike; ModernBERT's first one has no norm and no window.
+# Megatron-BERT's layers have equal structure. ModernBERT's first layer has no norm and no window.
 @pytest.mark.parametrize(("family", "dropout"), [
     ("Megatron-BERT", 0.0),
     *(pytest.param(*case, marks=pytest.mark.slow) for case in (
@@ -67,7 +67,7 @@ def prepared(family: str, backend: Any, dropout: float = 0.0) -> tuple[Any, Any]
     None, pytest.param(HOPPER, marks=pytest.mark.slow)], ids=["by-length", "kernel"])
 def test_layers_compile_once(family: str, dropout: float, capability: tuple[int, int] | None,
                              monkeypatch: pytest.MonkeyPatch) -> None:
-    """States and gradients are those of layers that are not compiled, at any lengths."""
+    """States and gradients equal the results of uncompiled layers, for any lengths."""
     monkeypatch.setattr(documents, "capability", lambda device: capability)
     graphs = []
     with attention_kernels.registered() as calls:

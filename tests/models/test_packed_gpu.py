@@ -85,9 +85,9 @@ def test_every_kernel_equals_attention_by_length(
 @pytest.mark.parametrize("reach", [None, 16])
 @PRECISIONS
 def test_both_passes_drop_the_same_weights(precision: torch.dtype, reach: int | None) -> None:
-    """Values enter linearly: their gradient, as values, gives its own squared norm.
+    """The output is linear in the values: with their gradient as values, it is the squared norm.
 
-    If the passes dropped different weights, it would give about seven tenths of it.
+    If the passes dropped different weights, the output would be about seven tenths of it.
     """
     documents = DocumentLengths.of(LENGTHS, torch.device("cuda"))
     query, key, value, _ = draw(precision)

@@ -52,7 +52,7 @@ def test_a_processor_is_measured(rates: Callable[..., Any], full: float, half: f
     ("deberta", 768, "cpu", "because transformers computes deberta only in float32"),
     ("deberta", 768, "cuda", "because transformers computes deberta only in float32"),
     ("bert", 768, "mps", "because half precision is untried on mps")])
-def test_nothing_is_measured_where_the_answer_is_known(
+def test_known_choices_are_not_measured(
         monkeypatch: pytest.MonkeyPatch, kind: str, width: int, device: str, reason: str) -> None:
     monkeypatch.setattr(precision, "measure_products", None)
     found = choose_precision(config(width, kind), torch.device(device))
@@ -66,10 +66,10 @@ def test_nothing_is_measured_where_the_answer_is_known(
     ("Tesla V100-SXM2-16GB", (7, 0), "fp16",
      "because Tesla V100-SXM2-16GB multiplies float16, but not bfloat16"),
     ("Tesla P100", (6, 0), "no", "because Tesla P100 has no matrix units for half precision")])
-def test_a_gpu_is_known_by_its_capability(
+def test_the_capability_of_a_gpu_decides(
         monkeypatch: pytest.MonkeyPatch, name: str, capability: tuple[int, int], chosen: str,
         reason: str) -> None:
-    """Old cards emulate bfloat16, which torch calls support unless it is told not to."""
+    """Old cards emulate bfloat16, and by default torch reports this as support."""
     for asked, answer in (
             ("is_available", True), ("current_device", 0), ("get_device_name", name),
             ("get_device_capability", capability),

@@ -1,4 +1,4 @@
-"""Settings of weight transfer: what they refuse, and that they cost nothing to import."""
+"""Settings of weight transfer: rejected values, and a light import."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bmtools.models.settings import (
     (lambda: FocusConfig(focus_min_count=0), "focus_min_count: found 0"),
     (lambda: FocusConfig(focus_max_tokens=0), "focus_max_tokens: found 0"),
 ])
-def test_refused_values_name_their_setting(make: Callable[[], Any], option: str) -> None:
+def test_rejected_values_name_their_setting(make: Callable[[], Any], option: str) -> None:
     with pytest.raises(ValueError) as caught:
         make()
     assert str(caught.value).startswith(option) and ", expected " in str(caught.value)

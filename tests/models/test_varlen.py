@@ -1,4 +1,4 @@
-"""Attention over packed documents on GPUs: the ways to compute it, by exact stand-ins."""
+"""Attention over packed documents on GPUs: the ways to compute it, with exact replacements."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WAYS = pytest.mark.parametrize(("capability", "dtype", "reach", "way"), [
 
 @pytest.fixture
 def kernels() -> Iterator[list[str]]:
-    """Call stand-ins for torch's kernels; collects their names."""
+    """Call replacements of torch's kernels, and collect their names."""
     with attention_kernels.registered() as calls:
         yield calls
 
@@ -64,7 +64,7 @@ def with_gradients(parts: list[Tensor], output: Tensor, direction: Tensor) -> li
 @WAYS
 @CAUSAL
 @pytest.mark.parametrize("head_size", [16, 12])
-def test_every_way_equals_attention_by_length(
+def test_every_kernel_choice_equals_attention_by_length(
         capability: tuple[int, int], dtype: torch.dtype, reach: int | None, way: str,
         causal: bool, head_size: int, kernels: list[str]) -> None:
     documents = documents_on(capability, causal, multiple=64)
@@ -127,7 +127,7 @@ def test_documents_by_hand() -> None:
     assert (documents.longest, documents.padding, documents.tokens) == (3, 0, 6)
 
 
-def test_padding_is_a_document_of_its_own() -> None:
+def test_padding_is_a_separate_document() -> None:
     documents = DocumentLengths.of(torch.tensor([2, 1, 3]), multiple=4)
     assert documents.positions.tolist() == [0, 1, 0, 0, 1, 2, 0, 0]
     assert documents.boundaries.tolist() == [0, 2, 3, 6, 8]
@@ -165,7 +165,7 @@ def test_bfloat16_on_a_cpu_is_close_to_float32(tokens: int, head_size: int, seen
         assert (found.float() - expected).norm() < 3 * rounding < 2e-2 * expected.norm()
 
 
-def test_a_query_that_sees_nothing_is_finite() -> None:
+def test_a_query_without_visible_keys_is_finite() -> None:
     *parts, direction = (torch.randn(1, 2, 8, 16).bfloat16() for _ in range(4))
     mask = torch.ones(8, 8, dtype=torch.bool)
     mask[3:5] = False
@@ -209,7 +209,7 @@ def test_gradients_on_a_cpu_drop_the_same_weights() -> None:
 
 @pytest.mark.parametrize(("dtype", "dropout"), [(torch.bfloat16, 0.0), (torch.bfloat16, 0.1),
                                                 (torch.float32, 0.1)])
-def test_attention_on_a_cpu_takes_little_memory(dtype: torch.dtype, dropout: float) -> None:
+def test_attention_on_a_cpu_needs_little_memory(dtype: torch.dtype, dropout: float) -> None:
     """torch's own computes in float32, and with dropout keeps three copies of the weights."""
     parts = [torch.randn(2, 4, 256, 32, dtype=dtype) for _ in range(4)]
     peaks = []

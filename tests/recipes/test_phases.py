@@ -1,4 +1,4 @@
-"""What phases and configs hold, refuse and write down."""
+"""Contents, rejected values and files of phases and run configurations."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def test_no_two_settings_share_a_name() -> None:
     ({"warmup_ratio": 0.5}, 100, 0, 1.0, 0),
     ({"warmup_ratio": 0.5, "warmup_steps": 3}, 100, 0, 1.0, 3),
 ])
-def test_a_new_value_is_not_outvoted_by_an_old_one(given: dict[str, Any], steps: int, tokens: int,
-                                                   epochs: float, warmup_steps: int) -> None:
+def test_a_new_value_replaces_old_alternatives(given: dict[str, Any], steps: int, tokens: int,
+                                               epochs: float, warmup_steps: int) -> None:
     changed = STEPS.changed(given)
     assert changed.length == PhaseLengthConfig(steps, tokens, epochs)
     assert changed.learning_rate.warmup_steps == warmup_steps
@@ -73,7 +73,7 @@ def test_a_new_value_is_not_outvoted_by_an_old_one(given: dict[str, Any], steps:
      "dropout: found 1.0, expected 0 to below 1"),
     (lambda: PretrainingConfig(replay_steps=-1), "replay_steps: found -1, expected 0 or more"),
 ])
-def test_nonsense_is_refused(make: Any, message: str) -> None:
+def test_invalid_values_are_rejected(make: Any, message: str) -> None:
     with pytest.raises(ValueError) as error:
         make()
     assert str(error.value) == message

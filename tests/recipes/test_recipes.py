@@ -20,7 +20,7 @@ NAMES = ("biobert", "biobit", "biolm-base", "biolm-base-continued", "biolm-disti
          "clm-detour", "distilbert", "drbert", "laptop", "medbit",
          "medbit-or", "medbit-r0", "medbit-r12", "medbit-r3", "medbit-r3-textbooks", "medbit-rf",
          "pubmedbert", "pubmedbert-adversarial", "pubmedbert-mask-schedule")
-# Papers, by who wrote them and when, as a source begins.
+# Papers by authors and year, the start of a source.
 AUTHORS = {"biobit": "Buonocore et al. 2023", "medbit": "Buonocore et al. 2023",
            "biolm": "Lewis et al. 2020", **dict.fromkeys(
                ("biobert", "clinicalbert", "biomed"), "Lewis et al. 2020, section 4, on "),
@@ -173,13 +173,13 @@ OURS = {
                "learning_rate"]}
 
 
-def test_they_are_the_ones_that_are_named() -> None:
+def test_every_recipe_is_in_the_table() -> None:
     assert recipe_names() == list(NAMES)
     assert {*PAPERS, "laptop"} == set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_says_what_it_is_and_where_it_is_from(name: str) -> None:
+def test_each_recipe_has_a_title_and_a_source(name: str) -> None:
     config = load_recipe(name)
     assert config.title and config.notes
     assert config.source.startswith(AUTHORS[name.partition("-")[0]])
@@ -191,7 +191,7 @@ def test_each_says_what_it_is_and_where_it_is_from(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted({*NAMES} - {"laptop"}))
-def test_what_a_paper_does_not_give_is_marked_as_ours(name: str) -> None:
+def test_values_that_a_paper_does_not_state_are_marked(name: str) -> None:
     text = recipe_text(name)
     assert "# silent" not in text
     marked = [line.partition(" =")[0] for line in text.splitlines() if "# ours" in line]
@@ -199,7 +199,7 @@ def test_what_a_paper_does_not_give_is_marked_as_ours(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PAPERS)
-def test_the_numbers_are_those_of_the_paper(name: str) -> None:
+def test_values_equal_the_papers(name: str) -> None:
     config = load_recipe(name)
     phases, run = PAPERS[name]
     assert len(config.phases) == len(phases)
@@ -209,7 +209,7 @@ def test_the_numbers_are_those_of_the_paper(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_recipes_of_distillation_alone_have_losses(name: str) -> None:
+def test_only_recipes_of_distillation_have_losses(name: str) -> None:
     run = load_recipe(name).run
     given = {key: run[key] for key in run if key in (field.name for field in
                                                      fields(DistillationConfig))}

@@ -61,7 +61,7 @@ def test_shares_add_up_to_one_at_most(shares: tuple[float, float]) -> None:
     ("bmtools.study.reports.compare_models", "torch, transformers"),  # it measures in processes
     ("bmtools.data.masking.strategies, bmtools.data.masking.corruption, bmtools.vocab.segmenters",
      "torch, tokenizers, transformers")])
-def test_nothing_heavy_is_imported(modules: str, heavy: str) -> None:
+def test_no_heavy_module_is_imported(modules: str, heavy: str) -> None:
     code = f"import sys, {modules}; print([m for m in '{heavy}'.split(', ') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -1,4 +1,4 @@
-"""Phases files: what they may hold, what is said of faults, and what the command line changes."""
+"""Phases files: allowed contents, error messages, and changes from the command line."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ clinical = 1
 ONE = '[[phases]]\nname = "a"\n'
 
 
-def test_a_whole_file_is_understood(tmp_path: Path) -> None:
+def test_a_complete_file_is_parsed(tmp_path: Path) -> None:
     path = tmp_path / "phases.toml"
     path.write_text(WHOLE)
     batch, schedule = BatchConfig(max_length=64), LearningRateConfig(learning_rate=1.0)
@@ -79,7 +79,7 @@ def test_a_whole_file_is_understood(tmp_path: Path) -> None:
         {"dropout": 0.0, "seed": 3, "compile": True})
 
 
-def test_numbers_become_what_they_stand_for() -> None:
+def test_numbers_are_converted_to_the_type_of_the_setting() -> None:
     config = parse_run_config(f"[run]\nweight_decay = 0\n{ONE}tokens = 5e9\n".encode(), "f")
     assert type(config.run["weight_decay"]) is float
     assert (config.phases[0].length.tokens, type(config.phases[0].length.tokens)) == \
@@ -129,14 +129,14 @@ def test_numbers_become_what_they_stand_for() -> None:
     ("[run]\noptimizer = 'AdamW'\n" + ONE,
      "[run]: optimizer: found 'AdamW', expected adamw or muon; did you mean 'adamw'?"),
 ])
-def test_a_fault_is_one_line_that_names_file_phase_and_key(text: str, message: str) -> None:
+def test_errors_are_one_line_with_file_phase_and_key(text: str, message: str) -> None:
     with pytest.raises(DataError) as error:
         parse_run_config(text.encode(), "phases.toml")
     assert str(error.value) == f"phases.toml: {message}"
 
 
 @pytest.mark.parametrize("content", [b"name =", b"a = 1\na = 2", b"title = '\xff'"])
-def test_what_is_not_toml_is_said(content: bytes) -> None:
+def test_invalid_toml_is_an_error(content: bytes) -> None:
     with pytest.raises(DataError, match=r"^phases\.toml: not TOML \(.+\)$"):
         parse_run_config(content, "phases.toml")
 
@@ -173,7 +173,7 @@ def test_one_phase_may_be_changed(sets: Sequence[str], key: str, found: tuple[An
     assert changed.run == TWO.run
 
 
-def test_sets_win_over_values() -> None:
+def test_assignments_override_values() -> None:
     changed = override(TWO, {"steps": 10, "seed": 2}, ["hard.epochs=1", "seed=3"])
     assert [phase.length for phase in changed.phases] == [
         PhaseLengthConfig(steps=10), PhaseLengthConfig(epochs=1.0)]

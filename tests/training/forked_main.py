@@ -1,7 +1,7 @@
 """Runs the command line in a process forked from one that has imported everything.
 
 Not imported: `runpy` runs it, with ARGUMENTS, OUT, ERR, ENVIRONMENT and HOOK set. HOOK is code that
-runs first, to bring on what seldom happens.
+runs first, to trigger rare events.
 """
 # ruff: noqa: F821
 

@@ -1,4 +1,4 @@
-"""States: written whole, read back to the bit, and of one run only."""
+"""States: written completely, read back to the bit, and valid for one run only."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_states_are_read_back_to_the_bit(model: Any, save: Any, tmp_path: Path,
 
 
 def test_a_state_has_the_values_of_its_copy(model: Any, tokenizer: Any, tmp_path: Path) -> None:
-    """Training goes on between the copy and the writing."""
+    """Training continues between the copy and the writing."""
     objective, optimizer = trained(model)
     progress = Progress({}, 3, metrics=[{"step": 3}])
     before = {name: weight.clone() for name, weight in objective.state_dict().items()}
@@ -137,7 +137,7 @@ def test_a_crash_while_writing_leaves_the_previous_state(
     ({"seed": 1, "of": [1, 2], "new": 0.1}, "has new None, found 0.1"),
     ({"of": [1, 2]}, "has seed 1, found None"),
 ])
-def test_a_state_of_another_run_is_refused(model: Any, save: Any, tmp_path: Path,
+def test_a_state_of_another_run_is_rejected(model: Any, save: Any, tmp_path: Path,
                                    identity: dict[str, Any], message: str) -> None:
     save(*trained(model), Progress({"seed": 1, "of": (1, 2)}, 3))
     state = tmp_path / "step-00000003"

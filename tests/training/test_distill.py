@@ -83,7 +83,7 @@ def trained(module: Any, loss: Tensor) -> dict[str, Tensor]:
         FAMILIES, FAMILIES[1:] + FAMILIES[:1], strict=True)),
     ("BERT", "ModernBERT", "all", None), ("ModernBERT", "BERT", "all", 4),
     ("RoBERTa", "Megatron-BERT", "masked", 3)])
-def test_losses_and_gradients_are_those_of_plain_formulas(
+def test_losses_and_gradients_equal_plain_formulas(
         family: str, teacher_family: str, positions: str, chunk: int | None,
         batch: dict[str, Tensor], monkeypatch: pytest.MonkeyPatch) -> None:
     """Wider teacher, padded and packed sequences, all at once and chunk by chunk."""
@@ -123,9 +123,9 @@ def test_tables_padded_differently_share_the_vocabulary(batch: dict[str, Tensor]
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # torch's own, in dynamo
 @pytest.mark.parametrize(("family", "how"), [
     ("ModernBERT", "checkpointed"), ("BERT", "compiled"), ("ModernBERT", "both")])
-def test_compiled_and_checkpointed_layers_give_the_same(
+def test_compiled_and_checkpointed_layers_have_equal_results(
         family: str, how: str, batch: dict[str, Tensor], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compiled or recomputed, layers give the same losses and gradients."""
+    """Compiled or recomputed layers have the same losses and gradients."""
     compile_module = torch.nn.Module.compile
     monkeypatch.setattr(torch.nn.Module, "compile", lambda module, **options: compile_module(
         module, backend="eager", **options))

@@ -27,7 +27,7 @@ from bmtools.training.distributed import (
 from bmtools.training.plan import TrainingPlan
 
 
-def test_more_processes_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_processes_than_gpus_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "4")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
     monkeypatch.delenv("ACCELERATE_USE_CPU", raising=False)
@@ -53,7 +53,7 @@ def test_a_device_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
 EXACT = OptimizationConfig(deterministic=True)
 
 
-def test_deterministic_algorithms_are_used_inside_alone() -> None:
+def test_deterministic_algorithms_are_only_used_inside() -> None:
     with deterministic_algorithms(EXACT):
         assert torch.get_deterministic_debug_mode() == 2, "an error, not a warning"
     with deterministic_algorithms(OptimizationConfig()):
@@ -91,7 +91,8 @@ def state(device: str = "cpu", processes: int = 1, main: bool = True) -> Any:
                            is_main_process=main)
 
 
-def test_a_new_run_gets_what_suits(plan: TrainingPlan, suits: Callable[..., None]) -> None:
+def test_a_new_run_gets_a_suitable_precision(plan: TrainingPlan, suits: Callable[...,
+                                             None]) -> None:
     suits(FAST)
     found, notes = resolve_auto(plan, None, state())
     assert notes == ["precision auto: bf16, as it is fast"]

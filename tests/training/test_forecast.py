@@ -1,4 +1,4 @@
-"""Forecasts of runs: they come true, and leave nothing behind."""
+"""Forecasts of runs: they match the runs, and no file remains."""
 
 from __future__ import annotations
 
@@ -114,10 +114,10 @@ def test_replayed_batches_take_their_time(look: Callable[..., JsonObject],
 
 
 @pytest.mark.parametrize(("kind", "speed"), [("cuda", 4), ("cpu", 1)])
-def test_hours_of_several_processes_are_those_at_best(
+def test_hours_of_several_processes_assume_a_perfect_speed_up(
         look: Callable[..., JsonObject], toy_phase: Callable[..., Phase],
         machine: Callable[..., None], kind: str, speed: int) -> None:
-    """GPUs add up, processes of a CPU share its cores."""
+    """GPUs add up, but processes on a CPU share its cores."""
     machine(kind=kind, watts=400, bf16=False)
     found = look(toy_phase(200, BatchConfig(32, 8)), processes=4)
     [phase] = found["phases"]
@@ -132,9 +132,9 @@ def test_hours_of_several_processes_are_those_at_best(
         look(toy_phase(2, BatchConfig(32, 8)), processes=3)
 
 
-def test_energy_is_that_of_one_board(look: Callable[..., JsonObject],
-                                     toy_phase: Callable[..., Phase],
-                                     machine: Callable[..., None]) -> None:
+def test_energy_is_limited_by_one_board(look: Callable[..., JsonObject],
+                                        toy_phase: Callable[..., Phase],
+                                        machine: Callable[..., None]) -> None:
     assert look(toy_phase(2))["kwh"] is None
     machine(kind="cuda", watts=400, count=8)
     found = look(toy_phase(2), tf32=True)
@@ -142,10 +142,10 @@ def test_energy_is_that_of_one_board(look: Callable[..., JsonObject],
     assert found["kwh"] == pytest.approx(0.4 * (found["hours"] or 0), rel=0.01)
 
 
-def test_a_run_beyond_this_memory_is_refused_or_warned_of(look: Callable[..., JsonObject],
-                                                          toy_phase: Callable[..., Phase],
-                                                          machine: Callable[..., None]) -> None:
-    """Of a batch that does not fit, a part is tried; of a row that does not fit, nothing."""
+def test_a_run_beyond_this_memory_is_an_error_or_a_warning(look: Callable[..., JsonObject],
+                                                           toy_phase: Callable[..., Phase],
+                                                           machine: Callable[..., None]) -> None:
+    """If a batch does not fit, a part is measured; if a row does not fit, there is an error."""
     phase = toy_phase(2, BatchConfig(32, 65536))
     needed = look(toy_phase(2, BatchConfig(32, 64)))["phases"][0]["memory_gib"]
     machine(memory_bytes=int((needed + 1) * GIB), bf16=False)
@@ -158,10 +158,10 @@ def test_a_run_beyond_this_memory_is_refused_or_warned_of(look: Callable[..., Js
         look(phase)
 
 
-def test_a_run_beyond_this_memory_is_refused_before_its_first_step(
+def test_a_run_beyond_this_memory_fails_before_its_first_step(
         look: Callable[..., JsonObject], toy_phase: Callable[..., Phase],
         machine: Callable[..., None], corpus: Path, vocabulary: Path, tmp_path: Path) -> None:
-    """It names the micro-batch that fits; one that was given is trusted."""
+    """The error names the micro-batch that fits; a given micro-batch is not checked."""
     needed = look(toy_phase(2, BatchConfig(32, 64)))["phases"][0]["memory_gib"]
     machine(memory_bytes=int((needed + 1) * GIB))
     model, data = ModelInit(None, "bert-2x64", vocabulary), DataConfig({"text": (str(corpus),)})
@@ -178,9 +178,9 @@ def test_a_run_beyond_this_memory_is_refused_before_its_first_step(
     assert first_line(64).keys() == first_line(65536, 64).keys() == {"note"}
 
 
-def test_the_commands_print_a_line_and_write_nothing(
+def test_a_dry_run_prints_a_line_without_writing_files(
         run: Callable[..., Any], corpus: Path, vocabulary: Path, tmp_path: Path) -> None:
-    """An existing output is left alone, and bad settings are refused as in a run."""
+    """An existing output is not changed, and bad settings are errors as in a run."""
     common = (corpus, "--steps", 3, "--max-length", 16, "--batch-size", 4)
     teacher, out = tmp_path / "teacher", tmp_path / "out"
     start = ("pretrain", *common, "--architecture", "bert-1x64", "--tokenizer", vocabulary)
@@ -202,9 +202,9 @@ def test_the_commands_print_a_line_and_write_nothing(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_card_that_is_not_here_has_bounds(look: Callable[..., JsonObject],
-                                            toy_phase: Callable[..., Phase]) -> None:
-    """Speed, hours and energy of three shares of its peak; nothing is timed, memory is its own."""
+def test_a_forecast_for_another_card_has_bounds(look: Callable[..., JsonObject],
+                                                toy_phase: Callable[..., Phase]) -> None:
+    """Speed, hours and energy for three shares of the peak, without timing."""
     found = look(toy_phase(200, BatchConfig(32, 64)), toy_phase(100, BatchConfig(32, 64), "b"),
                  processes=4, card="h100")
     assert found["device"] == {"name": "h100", "kind": "cuda", "count": 1, "memory_gib": 74.51,

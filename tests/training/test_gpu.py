@@ -26,8 +26,8 @@ def losses(model: Any, batches: Any, accelerator: Accelerator) -> list[float]:
 
 
 @pytest.mark.parametrize("is_packed", [False, True])
-def test_a_gpu_gives_the_losses_of_the_cpu(model: Any, toy: Any, toy_phase: Any,
-                                           is_packed: bool) -> None:
+def test_losses_on_a_gpu_equal_losses_on_a_cpu(model: Any, toy: Any, toy_phase: Any,
+                                               is_packed: bool) -> None:
     if is_packed:
         prepare_packed(model)
     expected, found = (

@@ -48,7 +48,7 @@ def build(family: str) -> Any:
 
 
 @pytest.mark.parametrize("family", EXPECTED)
-def test_depths_are_those_of_the_table(family: str) -> None:
+def test_depths_equal_the_table(family: str) -> None:
     model = build(family)
     found = layer_numbers(model)
     assert {name: found[name] for name in EXPECTED[family]} == EXPECTED[family]
@@ -75,13 +75,13 @@ def test_low_layers_freeze_with_the_embeddings(family: str) -> None:
     assert frozen_names(model, FreezeConfig()) == set()
 
 
-def test_more_layers_than_there_are_is_an_error() -> None:
+def test_freezing_too_many_layers_is_an_error() -> None:
     assert frozen_names(build("BERT"), FreezeConfig(3))
     with pytest.raises(BmtoolsError, match="frozen_layers: found 4, but the model has 3 layers"):
         frozen_names(build("BERT"), FreezeConfig(4))
 
 
-def test_freezing_is_undone_and_leaves_what_was_frozen_before() -> None:
+def test_unfreezing_keeps_weights_that_were_frozen_before() -> None:
     model = build("RoBERTa")
     inner = model.roberta.encoder.layer[0].output.dense
     inner.bias.requires_grad_(False)

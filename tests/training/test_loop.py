@@ -40,7 +40,7 @@ def test_micro_batches_add_up_to_their_batch(model: Any, toy: Any, toy_phase: An
     assert cut == pytest.approx(whole, rel=1e-5)
 
 
-def test_a_step_is_adamw_s(model: Any, toy: Any, toy_phase: Any) -> None:
+def test_a_step_equals_adamw(model: Any, toy: Any, toy_phase: Any) -> None:
     """One step of the loop against torch's own optimizer on transformers' own loss."""
     twin = copy.deepcopy(model)
     batches = toy.batches(TEXTS, toy_phase())
@@ -73,15 +73,15 @@ def test_dropout_is_set_everywhere_and_repeats_by_step(model: Any, toy: Any,
 
 
 @pytest.mark.parametrize("bits", [64, 32])
-def test_no_two_passes_drop_the_same(bits: int) -> None:
+def test_every_pass_has_different_dropout(bits: int) -> None:
     """Of 8 runs with 100 steps of 2,500 micro-batches; a processor reads 32 bits of a seed."""
     seeds = {dropout_seed(seed, number, 100, part) % 2**bits
              for seed in range(8) for number in range(100) for part in range(2500)}
     assert len(seeds) == 8 * 100 * 2500
 
 
-def test_each_pass_has_a_seed_of_its_own(model: Any, toy: Any, toy_phase: Any,
-                                         monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_pass_has_its_own_seed(model: Any, toy: Any, toy_phase: Any,
+                                    monkeypatch: pytest.MonkeyPatch) -> None:
     seeds: list[int] = []
     monkeypatch.setattr(torch, "manual_seed", seeds.append)
     losses(model, toy, toy_phase(), replace(SETTINGS, micro_batch_size=1))
@@ -91,16 +91,16 @@ def test_each_pass_has_a_seed_of_its_own(model: Any, toy: Any, toy_phase: Any,
     assert not {*first} & {*seeds[len(first):]}
 
 
-def test_a_loss_that_is_no_number_stops_the_run(model: Any, toy: Any, toy_phase: Any) -> None:
+def test_a_nan_loss_stops_the_run(model: Any, toy: Any, toy_phase: Any) -> None:
     with torch.no_grad():
         model.bert.embeddings.LayerNorm.weight.fill_(float("nan"))
     with pytest.raises(BmtoolsError, match="step 1: the loss is nan"):
         losses(model, toy, toy_phase())
 
 
-def test_a_loss_scaler_skips_a_gradient_that_is_no_number(model: Any, toy: Any,
-                                                          toy_phase: Any) -> None:
-    """As in fp16, where some gradients overflow until the scale fits."""
+def test_a_loss_scaler_skips_a_nan_gradient(model: Any, toy: Any,
+                                            toy_phase: Any) -> None:
+    """As in fp16: some gradients overflow until the scale fits."""
     accelerator, steps = Accelerator(cpu=True), itertools.count(1)
     accelerator.scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
 
@@ -122,7 +122,7 @@ def test_a_loss_scaler_skips_a_gradient_that_is_no_number(model: Any, toy: Any,
     assert accelerator.scaler.get_scale() == 4.0
 
 
-def test_weights_that_are_no_numbers_are_refused(model: Any) -> None:
+def test_nan_weights_are_rejected(model: Any) -> None:
     trainer = Trainer(MaskedObjective(model), 4, lambda _number: 1e-3, SETTINGS,
                       Accelerator(cpu=True))
     trainer.require_finite_weights()
@@ -133,15 +133,15 @@ def test_weights_that_are_no_numbers_are_refused(model: Any) -> None:
 
 
 class WaitsForNothing(Trainer):
-    """A trainer that works as on a GPU: an update begins before its figures are read."""
+    """A trainer that works as on a GPU: an update begins before its results are read."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self._skips_on_device = True
 
 
-def test_figures_that_are_read_a_step_late_change_nothing(model: Any, toy: Any,
-                                                          toy_phase: Any) -> None:
+def test_reading_results_a_step_late_does_not_change_training(model: Any, toy: Any,
+                                                              toy_phase: Any) -> None:
     found = []
     for kind in (Trainer, WaitsForNothing):
         trained = copy.deepcopy(model)
@@ -154,7 +154,7 @@ def test_figures_that_are_read_a_step_late_change_nothing(model: Any, toy: Any,
     assert all(torch.equal(same[name], weight) for name, weight in weights.items())
 
 
-def test_an_update_that_is_not_finite_is_skipped_where_figures_are_read_late(
+def test_a_nan_update_is_skipped_if_results_are_read_late(
         model: Any, toy: Any, toy_phase: Any) -> None:
     hooks = LoopHooks(adjust_gradients=lambda _scale: next(model.parameters()).grad.fill_(
         float("nan")))
@@ -169,7 +169,7 @@ def test_an_update_that_is_not_finite_is_skipped_where_figures_are_read_late(
 
 
 class Poisoned:
-    """Batches of which one has random tokens, as a damaged shard would give."""
+    """Batches; one of them has random tokens, as from a damaged shard."""
 
     def __init__(self, batches: Any, number: int) -> None:
         self._batches, self._number = batches, number

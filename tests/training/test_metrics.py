@@ -52,7 +52,7 @@ def test_a_skipped_update_is_reported_once() -> None:
 
 
 def test_means_are_of_the_steps_since_the_last_line(toy_phase: Callable[..., Phase]) -> None:
-    """Every three steps, and where a phase ends."""
+    """Every three steps, and at the end of a phase."""
     schedule = two_phases(toy_phase)
     steps = [step(number, float(number), maskable=40, masked=number, words=20, words_masked=3)
              for number in range(1, 10)]
@@ -67,7 +67,7 @@ def test_means_are_of_the_steps_since_the_last_line(toy_phase: Callable[..., Pha
     assert [line["seconds_left"] for line in lines] == [3.0, 2.0, 1.5, 0.0]
 
 
-def test_a_session_that_ends_between_lines_loses_nothing(
+def test_sums_survive_a_session_that_ends_between_lines(
         toy_phase: Callable[..., Phase]) -> None:
     schedule = two_phases(toy_phase)
     steps = [step(number, math.sqrt(number)) for number in range(1, 10)]
@@ -80,7 +80,7 @@ def test_a_session_that_ends_between_lines_loses_nothing(
         [{k: v for k, v in line.items() if k not in clocks} for line in parted.metrics]
 
 
-def test_replayed_losses_have_a_mean_of_their_own(toy_phase: Callable[..., Phase]) -> None:
+def test_replayed_losses_have_a_separate_mean(toy_phase: Callable[..., Phase]) -> None:
     schedule = two_phases(toy_phase)
     steps = [replace(step(number), replayed=None if number % 2 else step(number, 10.0 * number))
              for number in range(1, 6)]

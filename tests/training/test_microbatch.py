@@ -54,7 +54,7 @@ def plan(toy_phase: Callable[..., Phase]) -> Callable[..., TrainingPlan]:
 
 @pytest.fixture
 def trainer(model: Any) -> Trainer:
-    """About to restore words with two layers of 64."""
+    """A trainer before its first step, with two layers of width 64."""
     objective = PhasedObjective(model, {"masked": MaskedObjective(model)})
     return Trainer(objective, 4, lambda _number: 1e-3, OptimizationConfig(),
                    Accelerator(cpu=True))
@@ -63,7 +63,7 @@ def trainer(model: Any) -> Trainer:
 def test_each_phase_gets_the_sequences_that_fit(plan: Callable[..., TrainingPlan],
                                                 trainer: Trainer,
                                                 monkeypatch: pytest.MonkeyPatch) -> None:
-    """What else this process holds depends on the tests before and is fixed here."""
+    """Other memory of this process depends on earlier tests and is fixed here."""
     monkeypatch.setattr("bmtools.training.microbatch._other_bytes", lambda _trainer: GIB)
     bound = plan(memory_gib=ENOUGH)
     long = StepMemory(bound, trainer, bound.config.phases[1], False, 1, ENOUGH * GIB)
@@ -72,7 +72,7 @@ def test_each_phase_gets_the_sequences_that_fit(plan: Callable[..., TrainingPlan
     assert found["long"] == pytest.approx(100, abs=2)
 
 
-def test_too_little_for_a_sequence_is_one_clear_line(
+def test_too_little_memory_for_a_sequence_is_a_one_line_error(
         plan: Callable[..., TrainingPlan], trainer: Trainer) -> None:
     with pytest.raises(BmtoolsError, match=r"phase 'short': a single sequence of 32 tokens needs "
                                            r"[\d.]+ GiB, but a process may use 0.05; lower max"):
@@ -107,7 +107,7 @@ def phase_of(toy_phase: Callable[..., Phase], name: str) -> Phase:
 
 @pytest.mark.parametrize(("name", "packed"), [
     ("masked", False), ("masked", True), ("adversarial", False), ("adversarial", True)])
-def test_more_memory_holds_more_sequences_and_no_more_than_fit(
+def test_more_memory_fits_more_sequences_within_the_limit(
         plan: Callable[..., TrainingPlan], make_trainer: Callable[..., Trainer],
         toy_phase: Callable[..., Phase], model: Any,
         name: str, packed: bool) -> None:
@@ -126,7 +126,7 @@ def test_more_memory_holds_more_sequences_and_no_more_than_fit(
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_activations_cover_what_a_larger_micro_batch_really_takes(
+def test_estimates_cover_the_activations_of_larger_micro_batches(
         plan: Callable[..., TrainingPlan], make_trainer: Callable[..., Trainer],
         toy_phase: Callable[..., Phase], name: str) -> None:
     """Measured up to 32 sequences, between sizes that were tried and far beyond them."""
@@ -138,7 +138,7 @@ def test_activations_cover_what_a_larger_micro_batch_really_takes(
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_measuring_leaves_nothing_behind(
+def test_measuring_does_not_change_the_trainer(
         plan: Callable[..., TrainingPlan], make_trainer: Callable[..., Trainer],
         toy_phase: Callable[..., Phase], name: str) -> None:
     made, phase = make_trainer(name, dropout=0.1), phase_of(toy_phase, name)

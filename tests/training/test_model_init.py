@@ -1,4 +1,4 @@
-"""Packed sequences: the layout of a run, and the check that a model keeps documents apart."""
+"""Packed sequences: the layout of a run, and the check that a model separates documents."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def prepare(model: Any, toy: Any, toy_phase: Callable[..., Phase]) -> Callable[[
     return call
 
 
-def test_a_sound_model_passes_and_is_left_as_it_was(model: Any,
+def test_a_correct_model_passes_and_does_not_change(model: Any,
                                                     prepare: Callable[[], None]) -> None:
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     torch.manual_seed(2)
@@ -51,7 +51,7 @@ def test_a_sound_model_passes_and_is_left_as_it_was(model: Any,
 
 def test_a_leak_stops_the_run_before_it_begins(prepare: Callable[[], None],
                                                monkeypatch: pytest.MonkeyPatch) -> None:
-    """Attention over the whole row, as transformers does it without our help."""
+    """Attention over the whole row, as in plain transformers."""
     attend = packed_models.varlen_attention
 
     def leaky(query: Any, key: Any, value: Any, documents: Any, *others: Any) -> Any:

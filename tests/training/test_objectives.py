@@ -1,4 +1,4 @@
-"""Losses against those of transformers and against formulas written out."""
+"""Losses compared with transformers and with explicit formulas."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def batch(tokenizer: Any) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("kind", [MaskedObjective, CausalObjective])
-def test_packed_losses_are_those_of_padded_sequences(model: Any, batch: dict, kind: type) -> None:
+def test_packed_losses_equal_padded_losses(model: Any, batch: dict, kind: type) -> None:
     objective = kind(model.eval())
     padded = objective(**batch)
     prepare_packed(model)
@@ -49,9 +49,9 @@ def gradients(objective: Any, inputs: dict) -> list[torch.Tensor]:
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("task", ["masked", "causal", "masked+nsp", "distillation"])
-def test_inputs_made_before_a_pass_change_nothing(
+def test_prepared_inputs_do_not_change_losses(
         model: Any, batch: dict, task: str, packed: bool, padded: bool) -> None:
-    """Padding is neither scored nor counted."""
+    """Padding is not scored or counted."""
     objective = {
         "masked": lambda: MaskedObjective(model), "causal": lambda: CausalObjective(model),
         "masked+nsp": lambda: MaskedObjective(model, NextSentenceHead(64), "nsp"),
@@ -91,7 +91,7 @@ def test_sentence_pairs_have_the_loss_of_bert(model: Any, tokenizer: Any, batch:
     assert int(found[f"{term}_accuracy"]) == int(right)
 
 
-def test_masked_loss_is_that_of_transformers(model: Any, batch: dict) -> None:
+def test_masked_loss_equals_transformers(model: Any, batch: dict) -> None:
     masked = int((batch["labels"] != IGNORED).sum())
     ours = MaskedObjective(model.eval())(**batch)["mlm"] / masked
     theirs = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"].long(),
@@ -99,7 +99,7 @@ def test_masked_loss_is_that_of_transformers(model: Any, batch: dict) -> None:
     torch.testing.assert_close(ours, theirs)
 
 
-def test_causal_loss_is_that_of_a_decoder(model: Any, batch: dict) -> None:
+def test_causal_loss_equals_a_decoder(model: Any, batch: dict) -> None:
     from transformers import BertLMHeadModel
 
     ids, attention_mask = batch["input_ids"], batch["attention_mask"]
@@ -181,7 +181,7 @@ def twin(model: Any, short_batch: dict, settings: PretrainingConfig, seed: int) 
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_terms_and_gradients_are_those_of_the_twin(family: str, short_batch: dict) -> None:
+def test_terms_and_gradients_equal_the_twin(family: str, short_batch: dict) -> None:
     model = build(family).double()
     other = copy.deepcopy(model)
     torch.manual_seed(8)
@@ -212,7 +212,7 @@ def test_outside_of_training_there_is_no_perturbation(short_batch: dict) -> None
 
 
 @pytest.mark.parametrize("family", ["BERT", "RoBERTa", "ModernBERT", "Megatron-BERT"])
-def test_packed_documents_give_the_losses_of_padded_ones(family: str, short_batch: dict) -> None:
+def test_packed_adversarial_losses_equal_padded_losses(family: str, short_batch: dict) -> None:
     model = build(family)
     padded_batch = {"input_ids": short_batch["input_ids"].clamp(min=5),
                     "attention_mask": torch.ones_like(short_batch["attention_mask"]),

@@ -1,4 +1,4 @@
-"""Optimizers, against torch's own and against algorithms written out."""
+"""Optimizers compared with torch's optimizers and with explicit algorithms."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class Beside(nn.Module):
-    """A model with a weight beside it, as an objective holds them."""
+    """A model with another weight, as in an objective."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Beside(nn.Module):
 
 
 def gradients_of(shapes: list[tuple[int, ...]], steps: int) -> list[list[torch.Tensor]]:
-    """Gradients that burst now and then, each tensor at its own time."""
+    """Gradients that are sometimes very large, each tensor at a different time."""
     rng = torch.Generator().manual_seed(2)
     return [[torch.randn(shape, generator=rng, dtype=torch.float64)
              * (30.0 if step % 6 == 4 + number % 2 else 1.0) for number, shape in enumerate(shapes)]
@@ -90,7 +90,7 @@ def newton_schulz_written_out(matrix: torch.Tensor) -> torch.Tensor:
 
 @pytest.fixture
 def in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave rounding out of the matrices' turning, whatever this processor multiplies fast."""
+    """Orthogonalise without rounding, on any CPU."""
     monkeypatch.setattr(optimizers, "_newton_dtype", lambda kind: torch.float32)
 
 
@@ -113,7 +113,7 @@ def test_muon_is_the_algorithm_of_its_author() -> None:
 
 
 @pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="this torch has no Muon")
-def test_muon_takes_the_direction_of_torch_s() -> None:
+def test_muon_moves_in_the_direction_of_torch() -> None:
     """torch rounds to bfloat16 on the way, so directions agree rather than digits."""
     shapes = [(8, 8), (8, 20), (20, 8)]
     ours, theirs = weights_of(shapes, torch.float32), weights_of(shapes, torch.float32)

@@ -1,4 +1,4 @@
-"""Plans of runs: their identity, settings that are refused, and what a killed run leaves behind."""
+"""Plans of runs: their identity, rejected settings, and files that remain after a kill."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def plan(toy_phase: Callable[..., Phase], tmp_path: Path) -> TrainingPlan:
                         parents={"model": "hash"})
 
 
-def test_what_may_change_between_sessions_is_no_part_of_a_run(plan: TrainingPlan) -> None:
+def test_free_settings_are_not_part_of_the_identity(plan: TrainingPlan) -> None:
     before = plan.identity(CONTENTS, "v", (4, 5))
     for other in (
             replace(plan, reporting=ReportingConfig(logging_steps=1, save_steps=7, budget="2h")),
@@ -60,7 +60,7 @@ def test_what_may_change_between_sessions_is_no_part_of_a_run(plan: TrainingPlan
     assert json.loads(json.dumps(before)) == before
 
 
-def test_what_may_not_change_is_named(plan: TrainingPlan) -> None:
+def test_changed_settings_are_named(plan: TrainingPlan) -> None:
     before = plan.identity(CONTENTS, "v", (4, 5))
 
     def changed(other: dict[str, Any]) -> set[str]:
@@ -84,7 +84,7 @@ def test_what_may_not_change_is_named(plan: TrainingPlan) -> None:
         "layout", "precision"}
 
 
-def test_a_deterministic_run_keeps_what_rounds_its_sums_and_the_gpu(plan: TrainingPlan) -> None:
+def test_a_deterministic_run_keeps_rounding_settings_and_gpu(plan: TrainingPlan) -> None:
     def identity(gpu: str = "", **settings: Any) -> dict[str, Any]:
         settings = {"deterministic": True, **settings}
         return replace(plan, optimization=OptimizationConfig(**settings)).identity(
@@ -96,7 +96,7 @@ def test_a_deterministic_run_keeps_what_rounds_its_sums_and_the_gpu(plan: Traini
     assert plan.identity(CONTENTS, "v", (4, 5), "A100") == plan.identity(CONTENTS, "v", (4, 5))
 
 
-def test_a_deterministic_run_wants_a_micro_batch_of_its_own(plan: TrainingPlan) -> None:
+def test_a_deterministic_run_needs_a_micro_batch_size(plan: TrainingPlan) -> None:
     def check(**settings: Any) -> None:
         check_settings(replace(plan, optimization=OptimizationConfig(**settings)),
                        corpora("text"), 1, False)
@@ -114,7 +114,7 @@ def test_a_deterministic_run_wants_a_micro_batch_of_its_own(plan: TrainingPlan) 
     ({"regularization": RegularizationConfig(l2_sp=0.1)}, "l2_sp: found 0.1"),
     ({"pretraining": PretrainingConfig(adversarial=10)}, "adversarial: found 10"),
 ])
-def test_settings_that_need_whole_weights_are_refused_where_they_are_sharded(
+def test_settings_that_need_complete_weights_reject_sharding(
         plan: TrainingPlan, change: dict[str, Any], message: str) -> None:
     changed = replace(plan, **change)
     check_settings(plan, corpora("text"), 2, True)
@@ -134,7 +134,7 @@ def fill(path: Path) -> Path:
     return path
 
 
-def test_what_a_kill_left_half_written_goes(tmp_path: Path) -> None:
+def test_incomplete_files_of_a_killed_run_are_removed(tmp_path: Path) -> None:
     output = tmp_path / "out"
     state = runs_directory(output) / "step-00000004"
     gone = [fill(hidden_path(output, "partial")), fill(hidden_path(state, "partial")),
@@ -161,7 +161,7 @@ def test_what_a_kill_left_half_written_goes(tmp_path: Path) -> None:
     (("start.safetensors", ".step-00000004.a1b2c3d4.partial/state.json"), False),
 ], ids=["nothing", "a little text", "much text", "text on its way", "a state", "half a state"])
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt, GeneratorExit])
-def test_an_error_leaves_what_helps_the_next_session(
+def test_an_error_keeps_files_for_the_next_session(
         tmp_path: Path, content: tuple[str, ...], stays: bool, error: type) -> None:
     run = runs_directory(tmp_path / "out")
 

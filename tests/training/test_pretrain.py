@@ -90,7 +90,7 @@ def test_wrong_settings_are_named_before_anything_loads(settings: dict[str, Any]
 def test_a_run_keeps_the_precision_that_auto_chose(
         run, corpus: Path, vocabulary: Path, tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch) -> None:
-    """Begun on a machine that is fast in bf16, it goes on where float32 would be chosen."""
+    """A run started on a machine that is fast in bf16 resumes where float32 would be chosen."""
     start = arguments(corpus, vocabulary, tmp_path / "m", "--steps", "4", "--save-steps", "2")
     monkeypatch.setattr("bmtools.training.distributed.choose_precision",
                         lambda *_: PrecisionChoice("bf16", "as it is fast"))
@@ -124,8 +124,8 @@ def test_weights_stay_in_float32_and_evaluations_have_the_precision_of_the_run(
     assert {weight.dtype for weight in weights.values()} == {torch.float32}
 
 
-def test_resuming_on_other_text_is_refused(run, corpus: Path, vocabulary: Path,
-                                           tmp_path: Path) -> None:
+def test_resuming_on_other_text_is_rejected(run, corpus: Path, vocabulary: Path,
+                                            tmp_path: Path) -> None:
     given = arguments(corpus, vocabulary, tmp_path / "m", "--steps", "9")
     assert run(*given, "--budget", "0.001s").code == 75
     corpus.write_text(corpus.read_text().replace("cuore", "fegato"))
@@ -139,9 +139,9 @@ def read_heads(path: Path) -> dict[str, torch.Tensor]:
             if name.startswith(("bert.pooler.", "cls.seq_relationship."))}
 
 
-def test_what_sentence_pairs_taught_is_kept(run, corpus: Path, vocabulary: Path,
-                                            tmp_path: Path) -> None:
-    """By a run of pairs as by one of masked tokens, and as transformers' own class has it."""
+def test_the_trained_head_of_sentence_pairs_is_kept(run, corpus: Path, vocabulary: Path,
+                                                    tmp_path: Path) -> None:
+    """In a run with pairs and in a run with masked tokens, as in transformers' class."""
     corpus.write_text("".join(json.dumps({"id": str(n), "text": " ".join(SENTENCES[n:n + 5]),
                                           "lang": "it"}) + "\n" for n in range(40)))
     pairs = ("--objective", "masked+sop", "--max-length", "32", "--layout", "padded")
@@ -160,7 +160,7 @@ def test_what_sentence_pairs_taught_is_kept(run, corpus: Path, vocabulary: Path,
         assert outcome.code == 0, outcome.err
         return outcome.err
 
-    # Steps too small to move a weight: what comes out is what was taken over.
+    # The steps are too small to change a weight, so the output shows the copied weights.
     assert "sentence-order" not in go_on(taught, more, *pairs, "--learning-rate", "1e-30",
                                         "--set", "weight_decay=0")
     go_on(taught, masked, "--max-length", "32")
@@ -207,7 +207,7 @@ def launched() -> Launched:
 
 
 @pytest.mark.slow
-def test_launched_by_itself_or_by_accelerate_it_gives_the_losses_of_one(
+def test_launched_processes_have_the_losses_of_one_process(
         run, corpus: Path, vocabulary: Path, tmp_path: Path, launched: Launched) -> None:
     """Our own launcher also passes SIGTERM on; bad records are collected once."""
     with corpus.open("a") as stream:
@@ -253,7 +253,7 @@ def test_launched_by_itself_or_by_accelerate_it_gives_the_losses_of_one(
 
 def test_a_run_from_python_leaves_the_process_as_it_was(corpus: Path, vocabulary: Path,
                                                         tmp_path: Path) -> None:
-    """In a process of its own, where nothing is imported yet."""
+    """In a separate process, before any import."""
     code = f"""
 import os, warnings, torch, transformers
 def state():

@@ -53,7 +53,7 @@ def moved(model: Any, alpha: float = 0.1) -> dict[str, torch.Tensor]:
     return initial
 
 
-def test_the_gradient_is_that_of_the_penalty(model: Any) -> None:
+def test_the_gradient_equals_autograd_of_the_penalty(model: Any) -> None:
     initial = moved(model)
     weights = dict(model.named_parameters())
     penalty = sum(0.7 / 2 * (weight - initial[name]).square().sum()
@@ -66,7 +66,7 @@ def test_the_gradient_is_that_of_the_penalty(model: Any) -> None:
         torch.testing.assert_close(weights[name].grad, gradient, rtol=1e-6, atol=1e-6)
 
 
-def test_new_and_frozen_weights_are_left_alone(model: Any) -> None:
+def test_new_and_frozen_weights_have_no_penalty(model: Any) -> None:
     initial = moved(model)
     bias, norm = model.cls.predictions.bias, model.cls.predictions.transform.LayerNorm
     initial["cls.predictions.bias"] = torch.zeros(3)
@@ -77,7 +77,7 @@ def test_new_and_frozen_weights_are_left_alone(model: Any) -> None:
     assert norm.weight.grad is None
 
 
-def test_initial_weights_that_cannot_be_read_are_refused(model: Any, tmp_path: Path) -> None:
+def test_unreadable_initial_weights_are_an_error(model: Any, tmp_path: Path) -> None:
     path = tmp_path / "initial.safetensors"
     for content in (None, b"x" * 20):
         if content:
@@ -97,7 +97,7 @@ def initial(model: Any) -> dict[str, torch.Tensor]:
 
 def published(weight: torch.Tensor, target: torch.Tensor, mask: torch.Tensor,
               p: float) -> torch.Tensor:
-    """The mixture as its authors compute it: one draw for each input, for all outputs alike."""
+    """The mixture as its authors compute it: one sample for each input, shared by all outputs."""
     noise = mask.repeat(weight.shape[0], 1)
     return ((1 - noise) * target + noise * weight - p * target) / (1 - p)
 
@@ -118,7 +118,7 @@ def mixout_of(model: Any, initial: dict[str, torch.Tensor], p: float, seed: int 
     return Mixout(model, initial, RegularizationConfig(mixout=p, **settings), seed)
 
 
-def test_every_linear_map_of_the_layers_is_mixed_and_nothing_else(model: Any) -> None:
+def test_exactly_the_linear_maps_of_the_layers_are_mixed(model: Any) -> None:
     assert mixed_names(model) == [
         f"bert.encoder.layer.{layer}.{name}.weight" for layer in (0, 1)
         for name in ("attention.self.query", "attention.self.key", "attention.self.value",
@@ -146,7 +146,7 @@ class AuthorsMixture(torch.autograd.Function):
 
 @pytest.mark.parametrize("gradient", ["exact", "unscaled"])
 @pytest.mark.parametrize(("p", "scope"), [(0.1, "layers"), (0.9, "layers"), (0.9, "linear")])
-def test_values_and_gradients_are_those_of_the_published_formula(
+def test_values_and_gradients_equal_the_published_formula(
         model: Any, initial: dict, p: float, scope: str, gradient: str) -> None:
     model.double()
     initial = {name: weight.double() for name, weight in initial.items()}
@@ -173,7 +173,7 @@ def test_values_and_gradients_are_those_of_the_published_formula(
 
 @pytest.fixture
 def replay(toy: Any, toy_phase: Callable[..., Phase]) -> Callable[..., tuple[Any, Schedule]]:
-    """Make batches of 12 steps in phases of 4, 1 and 7, with a replay of old text."""
+    """Make batches for 12 steps in phases of 4, 1 and 7 steps, with replayed old text."""
 
     def make(every: int) -> tuple[Any, Schedule]:
         phases = [toy_phase(name="a", batch=BatchConfig(16, 4)),
@@ -195,7 +195,7 @@ def replay(toy: Any, toy_phase: Callable[..., Phase]) -> Callable[..., tuple[Any
 
 
 @pytest.mark.parametrize("every", [1, 3, 5, 20])
-def test_every_nth_batch_is_joined_by_one_in_the_manner_of_its_phase(
+def test_replayed_batches_have_the_settings_of_their_phase(
         replay: Callable[..., tuple[Any, Schedule]], every: int) -> None:
     """A resumed session that asks for a later batch first gets the same one."""
     (made, schedule), (resumed, _) = replay(every), replay(every)

@@ -1,4 +1,4 @@
-"""Evaluation on held-out text: all of it, always with the same mask."""
+"""Evaluation on all held-out text, always with the same mask."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_loss_is_the_mean_over_masked_tokens_of_all_text(
 
 def test_every_evaluation_is_the_same_and_has_no_side_effects(
         model: Any, tokenizer: Any, corpus: Corpus) -> None:
-    """Neither batches, generators nor the mode of the model change."""
+    """Batches, generators and the mode of the model do not change."""
     objective = MaskedObjective(model).train()
     torch.manual_seed(3)
     expected = torch.rand(2)
@@ -88,7 +88,7 @@ class SimulatedProcesses:
 
 
 @pytest.mark.parametrize("processes", [2, 3, 7])
-def test_processes_share_the_text_and_run_as_often(
+def test_processes_share_the_text_and_run_equally_many_passes(
         model: Any, tokenizer: Any, corpus: Corpus, processes: int) -> None:
     """With sharded weights, one pass too few would leave the others waiting."""
     whole = score(MaskedObjective(model), corpus, tokenizer, tokens=256)

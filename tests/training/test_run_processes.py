@@ -1,7 +1,7 @@
 """Runs as processes: killed and resumed, stopped, shared by several, and by other numbers of them.
 
-Each run is a process of its own, forked from one that has imported everything, so it costs half a
-second.
+Each run is a separate process, forked from a process that has imported everything, so it takes half
+a second.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ def same_run(ours: Path, theirs: Path) -> None:
 
 
 def dies_at(step: int, moment: str = "after") -> str:
-    """Return a hook: SIGKILL before, amid or after saving the state of a step."""
+    """Return a hook that sends SIGKILL before, during or after saving the state of a step."""
     kill = "os.kill(os.getpid(), 9)"
     if moment == "amid":
         return f"""
@@ -312,7 +312,7 @@ STOPPING = ("bmtools: stopping after this step and saving the training state; pr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
-def test_a_signal_ends_the_sitting_with_a_state(
+def test_a_signal_ends_the_session_with_a_state(
         start: Start, data: Path, tmp_path: Path, never_stopped: Callable[[str], Path],
         number: int) -> None:
     given = [*phased(data), "--layout", "padded", "--save-steps", 0]
@@ -339,7 +339,7 @@ Trainer.step = slow
 """
 
 
-def test_a_second_ctrl_c_leaves_at_once_and_names_the_last_state(
+def test_a_second_ctrl_c_exits_at_once_and_names_the_last_state(
         start: Start, tmp_path: Path) -> None:
     job = start("out", "--steps", 40, "--save-steps", 2, *SIZES, "--precision", "no",
                 hook=SLOW)
@@ -398,14 +398,14 @@ def test_skipped_updates_are_the_same_after_a_kill_and_in_two_processes(
 
 # Several processes
 
-# Dropout is that of one process where micro-batches are.
+# Dropout equals one process if the micro-batches do.
 SAME_DROPOUT = ("--set", "dropout=0.1", "--micro-batch-size", 1)
 LAST_DIGIT = 1.1e-6  # losses are reported to six
 
 
 @pytest.mark.parametrize(("layout", "processes", "precision"), [
     ("padded", 4, "no"), ("packed", 2, "no"), ("padded", 2, "bf16")])
-def test_several_processes_give_the_losses_of_one(
+def test_several_processes_have_the_losses_of_one(
         start: Start, data: Path, tmp_path: Path, layout: str, processes: int,
         precision: str) -> None:
     """Each phase leaves different weights without gradients: heads, frozen ones."""
@@ -435,8 +435,8 @@ def test_resumed_by_other_numbers_of_processes(start: Start, data: Path, tmp_pat
         losses(metrics(tmp_path / "whole")), abs=LAST_DIGIT)
 
 
-def test_scores_survive_a_kill_and_are_those_of_one_process(start: Start, data: Path,
-                                                            tmp_path: Path) -> None:
+def test_scores_survive_a_kill_and_equal_one_process(start: Start, data: Path,
+                                                     tmp_path: Path) -> None:
     """Killed after the scores of step 4 and before its state."""
     (tmp_path / "maskings.jsonl").write_text(
         '{"id": "1", "text": "Il cuore pompa il [MASK].", "target": "sangue"}\n')
@@ -538,7 +538,7 @@ if os.environ.get("RANK") == "1":
 """
 
 
-def test_the_first_process_tells_the_others_where_to_resume(start: Start, tmp_path: Path) -> None:
+def test_all_processes_resume_from_the_state_of_the_first(start: Start, tmp_path: Path) -> None:
     given = ("--steps", 6, "--save-steps", 2, *SIZES, "--layout", "auto")
     assert start("out", *given, hook=dies_at(4)).wait() == [-signal.SIGKILL]
     resumed = start("out", *given, "--resume", processes=2, hook=SEES_NO_STATE).succeed()
@@ -574,7 +574,7 @@ loop.Trainer.step = spoil
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_a_gradient_that_is_no_number_ends_all_processes_and_spoils_no_state(
+def test_a_nan_gradient_ends_all_processes_and_keeps_states(
         start: Start, tmp_path: Path, processes: int) -> None:
     given = ["--steps", 4, "--save-steps", 1, "--micro-batch-size", 2, *SIZES]
     spoilt = start("out", *given, processes=processes, hook=SPOILS_A_GRADIENT)
@@ -593,7 +593,7 @@ def test_a_gradient_that_is_no_number_ends_all_processes_and_spoils_no_state(
 def test_distillation_resumes_and_runs_in_two_processes(start: Start, data: Path, tmp_path: Path,
                                                         never_stopped: Callable[[str],
                                                                                 Path]) -> None:
-    """Projections between widths are trained beside the student, by all processes."""
+    """All processes train projections between widths together with the student."""
     def distill(name: str, *more: object, **settings: Any) -> Job:
         return Job(tmp_path, ["distill", data / "text.jsonl", "-o", tmp_path / name,
                               "--teacher", never_stopped("packed"), "--architecture", "bert-1x128",
@@ -655,7 +655,7 @@ def sharded(data: Path, layout: str) -> list[object]:
 
 
 @pytest.mark.slow
-def test_sharded_weights_give_the_losses_of_one_process(
+def test_sharded_losses_equal_one_process(
         start: Start, data: Path, tmp_path: Path) -> None:
     given = sharded(data, "packed")
     start("whole", *given).succeed()
@@ -731,7 +731,7 @@ def test_fp16_skips_an_overflow_in_one_shard_on_all_processes(
 @pytest.mark.slow
 def test_sharded_weights_are_resumed_by_other_processes(
         start: Start, data: Path, tmp_path: Path) -> None:
-    """Killed with two, where a head and the optimizer states of frozen weights are sharded too.
+    """Killed with two processes; a head and optimizer states of frozen weights are also sharded.
 
     The four that resume it are two machines of two, with a copy of the weights each.
     """
@@ -763,7 +763,7 @@ loop.Trainer.step = counted
 
 
 def test_a_step_gathers_sharded_weights_once(start: Start, data: Path, tmp_path: Path) -> None:
-    """Those of a layer and of the rest, in four passes; evaluations gather updated weights."""
+    """Weights of layers and other weights, in four passes; evaluations gather updated weights."""
     given = ["--steps", 3, *SIZES, "--micro-batch-size", 1, "--eval-steps", 1, "--save-steps", 1,
              "--evaluate", data / "old.jsonl", "--precision", "no"]
     start("whole", *given, processes=2).succeed()
@@ -789,7 +789,7 @@ run.fit_micro_batches = fitted
 """
 
 
-def test_processes_agree_on_a_micro_batch_or_that_none_fits(
+def test_processes_agree_on_a_micro_batch_or_an_error(
         start: Start, data: Path, tmp_path: Path) -> None:
     """Also with whole weights: one process has less memory left than the other."""
     given = ["--steps", 1, "--max-length", 64, "--batch-size", 4096, "--memory-gib", 2]
@@ -874,7 +874,7 @@ def test_a_deterministic_gpu_resumes_with_the_same_bytes(
 @pytest.mark.parametrize("precision", ["no", "bf16"])
 @pytest.mark.gpu
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="fewer than two GPUs here")
-def test_two_gpus_give_the_losses_of_one(start: Start, data: Path, tmp_path: Path,
+def test_two_gpus_have_the_losses_of_one(start: Start, data: Path, tmp_path: Path,
                                          more: tuple[str, ...], precision: str) -> None:
     given = [*sharded(data, "packed"), "--precision", precision, "--set", "tf32=false"]
     start("one", *given).succeed()
@@ -887,7 +887,7 @@ def test_two_gpus_give_the_losses_of_one(start: Start, data: Path, tmp_path: Pat
 @pytest.mark.slow
 def test_energy_of_sessions_and_processes_adds_up(start: Start, data: Path,
                                                   tmp_path: Path) -> None:
-    """Hours are those of the clock, once; processor time is that of all processes."""
+    """Hours are counted once by the clock; processor time is summed over processes."""
     given = [*phased(data), "--layout", "padded", "--save-steps", 0]
     job = start("out", *given, "--budget", "0.01s", processes=2, BMTOOLS_POWER_WATTS="2000")
     assert job.wait()[0] == 75, job.err

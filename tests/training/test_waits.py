@@ -35,7 +35,7 @@ OBJECTIVES = {
 
 
 class Device:
-    """Two processes that share a device without values, which raises where one is read."""
+    """Two processes that share a device without values, which raises if a value is read."""
 
     device, process_index, num_processes, scaler = META, 0, 2, None
     mixed_precision, is_main_process = "no", True
@@ -78,7 +78,7 @@ class NoWaits(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_a_step_waits_for_nothing_and_reduces_once(
+def test_a_step_does_not_wait_and_reduces_once(
         model: Any, toy: Any, toy_phase: Any, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     prepare_packed(model)
     monkeypatch.setattr(loop, "make_optimizer", lambda _name, groups, rate, *_: torch.optim.SGD(

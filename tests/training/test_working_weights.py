@@ -1,4 +1,4 @@
-"""Half-precision copies of weights: cast once a step, with the bits that autocast gives."""
+"""Half-precision copies of weights: cast once per step, with the same bits as autocast."""
 
 from __future__ import annotations
 

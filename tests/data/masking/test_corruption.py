@@ -39,7 +39,7 @@ def test_shares_and_labels(text: TokenBatch, masked: float, random: float) -> No
         assert abs(found.mean() - share) <= 4 * error + 1e-12
 
 
-def test_strangers_are_as_likely_as_each_other(text: TokenBatch) -> None:
+def test_random_replacements_have_equal_probability(text: TokenBatch) -> None:
     shown = corrupt(text, text.maskable, MASK_ID, STRANGERS, 0.5, 0.5)
     drawn = shown.inputs[shown.inputs >= 1000] - 1000
     counts = np.bincount(drawn, minlength=95)
@@ -47,7 +47,7 @@ def test_strangers_are_as_likely_as_each_other(text: TokenBatch) -> None:
     assert abs(chi_square - 94) < 4 * np.sqrt(2 * 94)
 
 
-def test_a_hand_worked_example(lay: Callable[..., TokenBatch]) -> None:
+def test_corruption_of_an_example_by_hand(lay: Callable[..., TokenBatch]) -> None:
     # Words of 2, 1, 3 and, in a second sample, 1 and 2 tokens.
     text = lay([([9] * 6, [1, 0, 1, 1, 0, 0]), ([9] * 3, [1, 1, 0])], special=False)
     picked = np.array([1, 1, 0, 1, 1, 0, 0, 1, 1], dtype=bool)
@@ -56,7 +56,7 @@ def test_a_hand_worked_example(lay: Callable[..., TokenBatch]) -> None:
     assert (found.masked_share, found.whole_share) == (6 / 9, 2 / 3)
 
 
-def test_what_cannot_be_masked_does_not_count(lay: Callable[..., TokenBatch]) -> None:
+def test_only_maskable_tokens_are_counted(lay: Callable[..., TokenBatch]) -> None:
     text = lay([([9] * 4, [1, 0, 1, 1])])
     everything = np.ones(len(text.ids), dtype=bool)
     assert count_coverage(text, everything) == Coverage(4, 4, 3, 3, 3)

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.data
 @pytest.mark.slow
 @pytest.mark.parametrize("tokenizer_type", ["wordpiece", "bpe", "unigram"])
 @pytest.mark.parametrize("split_digits", [False, True])
-def test_words_and_terms_are_those_of_the_text(
+def test_masked_words_and_terms_match_the_text(
         tokenizer_type: Any, split_digits: bool, read: Callable[[str], list[str]],
         data: Path) -> None:
     texts = [*read("en"), "IL-6 (histamine), histamine1 and 37°C/CYP2D6-positive 'sepsis', 5-HT3)."]
@@ -40,7 +40,7 @@ def test_words_and_terms_are_those_of_the_text(
     for text, encoded in zip(texts, encode(tokenizer, texts), strict=True):
         offsets = backend.encode(text, add_special_tokens=False).offsets
         tokens = len(encoded.ids)
-        # Where words begin, and what is in a term, by characters.
+        # Starts of words and contents of terms, in characters.
         begins, inside = np.zeros((2, len(text) + 1), dtype=bool)
         marked, _ = marks.mark(TokenBatch(
             encoded.ids.astype(np.int64), encoded.word_starts, np.ones(tokens, dtype=bool),
@@ -64,7 +64,7 @@ def test_words_and_terms_are_those_of_the_text(
 
 
 def bc5cdr_terms(data: Path) -> set[str]:
-    """Read the mentions of a task of one token, or several with spaces alone between them."""
+    """Read the mentions in a task that have one token, or several with only spaces between them."""
     terms: set[str] = set()
     words: list[str] = []
     for line in (data / "en/ner/BC5CDR/test.tsv").read_text("utf-8").splitlines():

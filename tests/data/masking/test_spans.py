@@ -36,7 +36,7 @@ def plain_pick(text: TokenBatch, number: int, rate: float) -> list[int]:
 
 
 def plain_length(key: int, start: int) -> int:
-    """Go through the lengths until their probabilities exceed what is drawn."""
+    """Return the first length at which the summed probabilities exceed the sampled number."""
     drawn, total = float(uniforms(key, start, Purpose.SPAN_LENGTH)), 0.0
     for length in range(1, 10):
         total += 0.2 * 0.8 ** (length - 1) / (1 - 0.8**10)
@@ -46,15 +46,15 @@ def plain_length(key: int, start: int) -> int:
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.02, 0.15, 0.5, 1.0])
-def test_picks_are_those_of_plain_loops(lay: Callable[..., TokenBatch], made_up: Any,
-                                        rate: float) -> None:
+def test_masks_equal_plain_loops(lay: Callable[..., TokenBatch], made_up: Any,
+                                 rate: float) -> None:
     text = lay(made_up, seed=5)
     expected = sorted(position for number in range(len(text.keys))
                       for position in plain_pick(text, number, rate))
     assert np.flatnonzero(mask_spans(text, rate)).tolist() == expected
 
 
-def test_lengths_are_those_of_the_paper() -> None:
+def test_span_lengths_match_the_paper() -> None:
     # Joshi et al. 2020, section 3.1 and figure 2: 22 % of length 1, mean 3.8.
     chances = span_length_chances()
     assert chances[0] == pytest.approx(0.22, abs=0.005)
@@ -64,8 +64,8 @@ def test_lengths_are_those_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize("words", [7, 40])
-def test_every_place_of_a_sample_is_as_likely_as_any_other(lay: Callable[..., TokenBatch],
-                                                           words: int) -> None:
+def test_every_position_of_a_sample_has_equal_probability(lay: Callable[..., TokenBatch],
+                                                          words: int) -> None:
     samples = 20_000
     text = lay([(list(range(9, 9 + words)), [True] * words)] * samples, special=False)
     shares = mask_spans(text, 0.15).reshape(samples, words).mean(axis=0)

@@ -25,21 +25,21 @@ def pick(request: pytest.FixtureRequest) -> Any:
 
 
 def shown(text: TokenBatch, pick: Any, rate: Any = 0.15) -> list[list[int]]:
-    """What becomes of each sample's maskable tokens: inputs, and labels after them."""
+    """Inputs of each sample's maskable tokens, followed by their labels."""
     masked = corrupt(text, pick(text, rate), 2, np.arange(5, 200))
     return [[*masked.inputs[own].tolist(), *masked.labels[own].tolist()] for own in (
         (text.sample == number) & text.maskable for number in range(len(text.keys)))]
 
 
-def test_a_sample_is_masked_alone_as_among_others(lay: Callable[..., TokenBatch], made_up: Any,
-                                                  pick: Any) -> None:
+def test_masks_of_a_sample_do_not_depend_on_others(lay: Callable[..., TokenBatch], made_up: Any,
+                                                   pick: Any) -> None:
     together = shown(lay(made_up, seed=4), pick)
     for number, sample in enumerate(made_up):
         assert shown(lay([sample], seed=4, numbers=[number]), pick) == [together[number]]
 
 
-def test_nothing_that_cannot_be_masked_is_picked(lay: Callable[..., TokenBatch], made_up: Any,
-                                                 pick: Any) -> None:
+def test_only_maskable_tokens_are_masked(lay: Callable[..., TokenBatch], made_up: Any,
+                                         pick: Any) -> None:
     text = lay(made_up)
     for rate in (0.15, 1.0):
         picked = pick(text, rate)
@@ -48,7 +48,7 @@ def test_nothing_that_cannot_be_masked_is_picked(lay: Callable[..., TokenBatch],
     assert not pick(text, 0.0).any()
 
 
-def test_strategies_say_what_they_need() -> None:
+def test_missing_terms_and_unknown_strategies_are_errors() -> None:
     for name in get_args(Masking):
         assert callable(make_strategy(name, terms=TERMS))
     with pytest.raises(ValueError, match="masking terms: found no terms, expected terms"):

@@ -60,8 +60,8 @@ def crowded() -> tuple[list[Any], list[list[int]]]:
     return samples, terms
 
 
-def test_terms_are_found_where_plain_loops_find_them(lay: Callable[..., TokenBatch],
-                                                     crowded: Any) -> None:
+def test_found_terms_equal_plain_loops(lay: Callable[..., TokenBatch],
+                                       crowded: Any) -> None:
     samples, terms = crowded
     text = lay(samples, special=False)
     found_inside, found_begins = TermList(terms).mark(text)
@@ -71,12 +71,12 @@ def test_terms_are_found_where_plain_loops_find_them(lay: Callable[..., TokenBat
     assert 100 < sum(begins) < sum(inside) < len(text.ids)
 
 
-def test_terms_keep_to_word_and_sample_borders(lay: Callable[..., TokenBatch]) -> None:
+def test_terms_end_at_word_and_sample_borders(lay: Callable[..., TokenBatch]) -> None:
     terms = TermList([[10, 11], [20]])
     for ids, starts, expected in [
             ([10, 11, 12], [1, 0, 1], [1, 1, 0]),
             ([10, 11, 12], [1, 1, 1], [1, 1, 0]),
-            ([10, 11, 12], [1, 0, 0], [0, 0, 0]),      # the last word goes on
+            ([10, 11, 12], [1, 0, 0], [0, 0, 0]),      # the last word continues
             ([9, 10, 11], [1, 0, 1], [0, 0, 0]),       # begins inside a word
             ([20, 20, 20], [1, 1, 0], [1, 0, 0])]:
         text = lay([(ids, starts)], special=False)
@@ -87,7 +87,7 @@ def test_terms_keep_to_word_and_sample_borders(lay: Callable[..., TokenBatch]) -
     assert not terms.mark(parted)[0].any()
 
 
-def test_terms_that_share_tokens_are_one_and_those_that_touch_are_two(
+def test_overlapping_terms_are_joined_and_adjacent_terms_are_not(
         lay: Callable[..., TokenBatch]) -> None:
     text = lay([([10, 11, 12, 10, 11, 10, 11], [True] * 7)], special=False)
     inside, begins = TermList([[10, 11], [11, 12]]).mark(text)
@@ -104,20 +104,20 @@ def test_terms_come_first_and_words_fill_the_rest(lay: Callable[..., TokenBatch]
     assert np.bincount(text.sample[picked], minlength=len(text.keys)).tolist() == [30] * 50
 
 
-def test_marks_of_the_caller_s_take_whole_words_along(lay: Callable[..., TokenBatch]) -> None:
+def test_marks_of_the_caller_extend_to_whole_words(lay: Callable[..., TokenBatch]) -> None:
     starts = [True, False, True, True, False, False, True, True]
     text = lay([(list(range(10, 18)), starts)] * 400, special=False)
     marks = np.array([0, 1, 1, 0, 0, 0, 0, 0] * 400, dtype=bool)
     picked = mask_terms(text, 3 / 8, marks, np.zeros(3200, dtype=bool)).reshape(400, 8)
     assert picked[:, :3].all() and not picked[:, 3:].any()
-    # Two terms that touch are two where the second is said to begin.
+    # Adjacent terms are separate if the start of the second one is marked.
     begins = np.array([0, 0, 1, 0, 0, 0, 0, 0] * 400, dtype=bool)
     picked = mask_terms(text, 2 / 8, marks, begins).reshape(400, 8)
     assert set(picked[:, :3].sum(axis=1).tolist()) == {1, 2, 3}
     assert not picked[:, 3:].any()
 
 
-def test_spellings_are_with_and_without_a_space(
+def test_terms_are_spelled_with_and_without_a_space(
         learn: Callable[..., Any], lay: Callable[..., TokenBatch]) -> None:
     texts = ["asthma and lung cancer in asthma", "lung cancer is cancer of a lung"] * 30
     backend = learn(texts, 300)

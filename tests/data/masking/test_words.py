@@ -47,8 +47,8 @@ def plain_pick(ids: list[int], starts: list[bool], key: int, rate: float) -> lis
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.05, 0.15, 0.4, 0.97, 1.0])
-def test_picks_are_those_of_plain_loops(lay: Callable[..., TokenBatch], made_up: Any,
-                                        rate: float) -> None:
+def test_masks_equal_plain_loops(lay: Callable[..., TokenBatch], made_up: Any,
+                                 rate: float) -> None:
     text = lay(made_up, seed=3)
     expected = []
     for number, key in enumerate(text.keys):
@@ -59,8 +59,8 @@ def test_picks_are_those_of_plain_loops(lay: Callable[..., TokenBatch], made_up:
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.15, 0.4, 0.75])
-def test_the_rate_is_met_on_average_though_words_are_long(lay: Callable[..., TokenBatch],
-                                                          long_words: Any, rate: float) -> None:
+def test_the_mean_rate_is_exact_for_long_words(lay: Callable[..., TokenBatch],
+                                               long_words: Any, rate: float) -> None:
     counts = np.array([mask_words(text, rate).reshape(300, 200).sum(axis=1)
                        for text in (lay(long_words, seed=seed, special=False)
                                     for seed in range(20))])

@@ -1,4 +1,4 @@
-"""States of new tokens in sentences: sampled as asked, read once, as if each were read alone."""
+"""States of new tokens in sentences: sampled as requested, read once, as in separate sentences."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ BASE = small_bert()
 
 @torch.inference_mode()
 def one_at_a_time(base: Checkpoint, occurrences: Any, layers: list[int]) -> dict[int, Any]:
-    """Each sentence alone, without padding, through transformers' own output."""
+    """Read each sentence separately, without padding, with transformers."""
     found: dict[int, list[torch.Tensor]] = {}
     for text, spans in occurrences.items():
         given = base.tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
@@ -92,7 +92,7 @@ def test_batches_equal_one_sentence_at_a_time(model: Any, layers: str,
 
 
 def test_targets_replace_other_occurrences_of_their_tokens() -> None:
-    """`lymphoma` is a target somewhere, so it is used where it is one, and nowhere else."""
+    """`lymphoma` is a target in one sentence, so only its occurrences as a target are used."""
     sentences = [Sentence(TEXTS[0], (("lymphoma", 4, 12),)), Sentence(TEXTS[1]),
                  Sentence(TEXTS[3], (("cells", 51, 56), ("carcinoma", 7, 16)))]
     found = drawn(sentences)
@@ -104,7 +104,7 @@ def test_targets_replace_other_occurrences_of_their_tokens() -> None:
         text: sorted(spans) for text, spans in found.items()}
 
 
-def test_sentences_too_long_for_the_base_are_left_out() -> None:
+def test_sentences_too_long_for_the_base_are_skipped() -> None:
     base = small_bert()
     number = NEW_WORDS.convert_tokens_to_ids("lymphoma")
     long = "the lymphoma " * 30

@@ -63,7 +63,8 @@ def save(tmp_path: Path) -> Callable[..., Path]:
 @torch.no_grad()
 @pytest.mark.filterwarnings("ignore::bmtools.errors.BmtoolsWarning")
 @pytest.mark.parametrize("name", [name for name in CONFIGS if name != "qwen3"])
-def test_with_a_causal_mask_it_is_the_decoder(save: Callable[..., Path], name: str) -> None:
+def test_with_a_causal_mask_the_encoder_equals_the_decoder(save: Callable[..., Path],
+                                                           name: str) -> None:
     directory = save(name, bos_token="<s>", eos_token=END)
     decoder = AutoModelForCausalLM.from_pretrained(directory).eval()
     encoder = load_decoder(directory).model
@@ -80,11 +81,11 @@ def test_with_a_causal_mask_it_is_the_decoder(save: Callable[..., Path], name: s
 
 @torch.no_grad()
 @pytest.mark.parametrize("vocab_size", [258, 300])
-def test_tokens_that_a_decoder_lacks_are_added_as_the_mean(save: Callable[..., Path],
+def test_missing_tokens_of_a_decoder_are_added_as_the_mean(save: Callable[..., Path],
                                                            vocab_size: int) -> None:
     """Whether there are spare rows for them or not; padding is never a token that ends a text."""
     directory = save("qwen2", vocab_size, eos_token=END, pad_token=END)
-    with pytest.warns(BmtoolsWarning, match=r"added <\|cls\|>, <\|pad\|>, <\|mask\|>, which start"):
+    with pytest.warns(BmtoolsWarning, match=r"has no <\|cls\|>, <\|pad\|>, <\|mask\|>; added"):
         made = load_decoder(directory)
     old = AutoModelForCausalLM.from_pretrained(directory)
     words = made.tokenizer
@@ -102,7 +103,7 @@ def test_tokens_that_a_decoder_lacks_are_added_as_the_mean(save: Callable[..., P
     assert pair == [258, 260, 1, 260, 1]
 
 
-def test_decoders_with_other_layers_are_refused(save: Callable[..., Path]) -> None:
+def test_decoders_with_other_layers_are_rejected(save: Callable[..., Path]) -> None:
     with pytest.raises(CheckpointError, match="found the decoder qwen3, whose layers EuroBERT does "
                                               "not have; expected llama, mistral, qwen2 or a"):
         check_base(save("qwen3", bos_token="<s>"))

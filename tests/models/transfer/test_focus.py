@@ -60,7 +60,7 @@ def world() -> list[str]:
             for text in (f"we take {drug} each day", f"my {organ} hurts at night")]
 
 
-def test_a_new_token_is_mixed_of_known_ones_with_similar_contexts(world: list[str]) -> None:
+def test_new_tokens_are_mixtures_of_tokens_in_similar_contexts(world: list[str]) -> None:
     common = ("we", "take", "each", "day", "my", "hurts", "at", "night")
     old = words(*common, *DRUGS[:2], *ORGANS[:2], "mor", "##phine", "he", "##art")
     new = words(*common, *DRUGS, *ORGANS, "unseen")
@@ -126,7 +126,7 @@ def test_special_tokens_in_texts_are_not_counted() -> None:
 
 
 def test_vectors_equal_a_full_decomposition() -> None:
-    """Cosines are what matters; directions may turn."""
+    """Cosines are compared, because directions may be rotated."""
     rng = np.random.default_rng(0)
     size, width = 60, 6
     first, second = (each.flatten() for each in np.mgrid[:size, :size])

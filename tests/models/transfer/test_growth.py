@@ -23,8 +23,8 @@ IDS = torch.tensor([[2, 7, 30, 41, 9, 12, 13, 55, 3, 21, 3]])
 
 @torch.no_grad()
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
-def test_a_multiple_of_the_width_gives_the_same_logits(random_model: Any, tied: bool,
-                                                       tmp_path: Path) -> None:
+def test_a_multiple_of_the_width_has_the_same_logits(random_model: Any, tied: bool,
+                                                     tmp_path: Path) -> None:
     random_model.config.tie_word_embeddings = tied
     base = AutoModelForMaskedLM.from_config(random_model.config).eval()
     base.load_state_dict(random_model.state_dict())
@@ -66,8 +66,8 @@ def test_copies_of_a_unit_get_different_gradients(random_model: Any) -> None:
 @pytest.mark.parametrize(("family", "layers", "expected"), [
     ("BERT", 6, [0, 0, 1, 1, 2, 2]), ("Megatron-BERT", 4, [0, 1, 1, 2]),
     ("ModernBERT", 7, [0, 1, 0, 1, 2, 1, 2])])  # every other layer is global
-def test_layers_are_repeated_next_to_themselves(family: str, layers: int,
-                                                expected: list[int]) -> None:
+def test_copies_follow_their_layers(family: str, layers: int,
+                                    expected: list[int]) -> None:
     torch.manual_seed(0)
     base = AutoModelForMaskedLM.from_config(tiny_config(family)).eval()
     deeper = grow(base, f"{layers}x32")
@@ -87,7 +87,8 @@ def test_layers_are_repeated_next_to_themselves(family: str, layers: int,
 @pytest.mark.parametrize(("family", "size"), [
     ("Megatron-BERT", "5x32"), ("Megatron-BERT", "7x64"), ("ModernBERT", "8x32"),
     ("ModernBERT", "7x96"), ("BERT", "6x64"), ("RoBERTa", "5x32")])
-def test_copies_of_layers_add_nothing_at_first(build: Any, family: str, size: str) -> None:
+def test_copies_of_layers_do_not_change_the_output_at_first(build: Any, family: str,
+                                                            size: str) -> None:
     base = build(tiny_config(family))
     if family in ("BERT", "RoBERTa"):  # a norm without its own scale can be applied once more
         for name, weight in base.named_parameters():
@@ -100,7 +101,7 @@ def test_copies_of_layers_add_nothing_at_first(build: Any, family: str, size: st
 
 
 @torch.no_grad()
-def test_the_head_of_sentence_pairs_grows_along(build: Any) -> None:
+def test_the_head_of_sentence_pairs_grows_with_the_model(build: Any) -> None:
     base, head = build(tiny_config("BERT")), NextSentenceHead(32, seed=4)
     head.pooler.bias.normal_(generator=torch.Generator().manual_seed(5))
     both = [join_nsp_head(*pair)(IDS).seq_relationship_logits for pair in (
@@ -109,14 +110,14 @@ def test_the_head_of_sentence_pairs_grows_along(build: Any) -> None:
 
 
 @pytest.mark.parametrize(("family", "size", "message"), [
-    ("BERT", "3x30", "found 3x30, but the base is 3x32; expected more layers or a greater width"),
+    ("BERT", "3x30", "found 3x30, but the base is 3x32; expected more layers or greater width"),
     ("BERT", "2x64", "found 2x64, but the base is 3x32"),
     ("BERT", "3x32", "found 3x32, but the base is 3x32"),
     ("BERT", "3x36", "found 3x36, but the base has heads of 8; expected a width that is a mult"),
     ("BERT", "modernbert-base", "but the base is of the family bert; expected LAYERSxWIDTH or an"),
     ("DeBERTa", "6x64", "the base is of the family deberta-v2, expected one of bert, camembert")])
-def test_sizes_that_the_base_does_not_fit_are_one_line(family: str, size: str,
-                                                       message: str) -> None:
+def test_sizes_that_do_not_fit_are_one_line_errors(family: str, size: str,
+                                                   message: str) -> None:
     base = AutoModelForMaskedLM.from_config(tiny_config(family))
     with pytest.raises(BmtoolsError, match=message):
         grow(base, size)

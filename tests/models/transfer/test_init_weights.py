@@ -66,7 +66,7 @@ def test_shared_tokens_are_copied_exactly(base: Checkpoint, new: Any, method: st
 
 
 @torch.inference_mode()
-def test_contexts_count_where_pieces_cover_a_token_and_nothing_else(base: Checkpoint) -> None:
+def test_only_contexts_with_exact_pieces_are_counted(base: Checkpoint) -> None:
     """Every new token against a loop over its occurrences; `##stri` cuts into `##s ##triz`."""
     new = extended(base.tokenizer, "ossi", "##gen", "##stri", "##zi", "##tato")
     made = transfer(base, new, TransferConfig("contextual"), SENTENCES)
@@ -111,8 +111,8 @@ def test_rescaled_vectors_keep_their_direction(base: Checkpoint, new: Any) -> No
 
 @pytest.mark.parametrize("layers", ["last", "1,-1"])
 @torch.no_grad()
-def test_the_other_average_is_of_states_of_the_pieces_alone(base: Checkpoint, new: Any,
-                                                            layers: str) -> None:
+def test_average_of_states_reads_pieces_without_context(base: Checkpoint, new: Any,
+                                                        layers: str) -> None:
     """Token by token, in transformers' model; also where contextual finds no sentence."""
     settings = {"average_of": "states", "layers": layers}
     made = transfer(base, new, TransferConfig("average", **settings))
@@ -149,7 +149,7 @@ def checkpoint(architecture: str, tokenizer: Any, tied: bool = True) -> Checkpoi
 
 
 def extended(tokenizer: Any, *tokens: str) -> Any:
-    """A vocabulary with some more tokens at its end; those that were there keep their ids."""
+    """A vocabulary with more tokens at its end; old tokens keep their ids."""
     names = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)
     return BertTokenizer(vocab={token: n for n, token in enumerate([*names, *tokens])},
                          do_lower_case=False)
@@ -158,7 +158,7 @@ def extended(tokenizer: Any, *tokens: str) -> Any:
 @torch.no_grad()
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("tied", [True, False])
-def test_an_extended_vocabulary_reloaded_gives_old_tokens_their_logits(
+def test_an_extended_vocabulary_keeps_the_logits_of_old_tokens(
         base: Checkpoint, architecture: str, tied: bool, tmp_path: Path) -> None:
     old = checkpoint(architecture, base.tokenizer, tied)
     new = extended(base.tokenizer, "broncocostrizione", "ossigenato", "##zioni")
@@ -198,7 +198,7 @@ def test_all_vocabulary_tensors_are_filled(base: Checkpoint, new: Any, architect
     assert layer.padding_idx in (None, new.pad_token_id)
 
 
-def test_global_generators_are_untouched(base: Checkpoint, new: Any) -> None:
+def test_global_random_generators_do_not_change(base: Checkpoint, new: Any) -> None:
     torch.manual_seed(5)
     expected = torch.rand(2)
     torch.manual_seed(5)
@@ -209,7 +209,7 @@ def test_global_generators_are_untouched(base: Checkpoint, new: Any) -> None:
 
 @torch.no_grad()
 def test_positions_stay_when_the_padding_id_moves(base: Checkpoint, new: Any) -> None:
-    """RoBERTa counts positions from behind its padding id: the same text gives the same states."""
+    """RoBERTa counts positions from its padding id plus one; the same text has the same states."""
     config = build_config("roberta-2x64", base.tokenizer)
     config.pad_token_id = 1
     torch.manual_seed(2)

@@ -20,7 +20,7 @@ from bmtools.training.layers import encoder_layers
     ("even", 12, [0, 2, 4, 6, 8, 10]), ("even", 5, [0, 2, 4]), ("6", 12, [0, 2, 4, 7, 9, 11]),
     ("1", 12, [0]), ("12", 12, list(range(12))), ("0,3,11", 12, [0, 3, 11])])
 def test_layers_are_numbered_from_0(layers: str, depth: int, expected: list[int]) -> None:
-    """6 of 12 are those of DistilBERT's published script."""
+    """6 of 12 are the layers in DistilBERT's published script."""
     assert taken_layers(layers, depth) == expected
 
 
@@ -31,7 +31,7 @@ def test_layers_are_numbered_from_0(layers: str, depth: int, expected: list[int]
     ("2,2", "found 2,2, expected even, a number of layers, or rising numbers from 0 such as 0,2,4"),
     ("odd", "found odd, expected even, a number of layers, or rising numbers from 0 such as 0,2,4"),
 ])
-def test_layers_that_there_are_not_are_refused(layers: str, message: str) -> None:
+def test_missing_layers_are_rejected(layers: str, message: str) -> None:
     with pytest.raises(BmtoolsError) as raised:
         taken_layers(layers, 12)
     assert str(raised.value) == f"take_layers: {message}"
@@ -39,7 +39,7 @@ def test_layers_that_there_are_not_are_refused(layers: str, message: str) -> Non
 
 @torch.no_grad()
 def test_a_student_is_its_teacher_with_layers_left_out(random_model: Any) -> None:
-    """Embeddings, layers and head are the teacher's; the other layer is as if it were not there."""
+    """Embeddings, layers and head are copied from the teacher; the other layer is skipped."""
     ids = torch.arange(5, 50).reshape(3, 15)
     mask = torch.ones_like(ids, dtype=torch.bool)
     student = take_layers(random_model, "0,2")
@@ -55,7 +55,7 @@ def test_a_student_is_its_teacher_with_layers_left_out(random_model: Any) -> Non
                for name, weight in before.items())
 
 
-def test_modernberts_first_layer_has_to_come() -> None:
+def test_modernberts_first_layer_is_required() -> None:
     model = AutoModelForMaskedLM.from_config(tiny_config("ModernBERT"))
     with pytest.raises(BmtoolsError, match=r"^take_layers: found 1,2, but a first layer does not "
                                            r"have model\.layers\.1\.attn_norm\.weight, which "
@@ -65,7 +65,7 @@ def test_modernberts_first_layer_has_to_come() -> None:
 
 @torch.no_grad()
 def test_modernberts_layers_keep_their_kind_of_attention() -> None:
-    """The second is global, as it was; that of a new model is local."""
+    """The second layer stays global; in a new model it is local."""
     model = AutoModelForMaskedLM.from_config(tiny_config("ModernBERT", num_hidden_layers=5))
     student = take_layers(model, "0,2,3")
     assert student.config.layer_types == [model.config.layer_types[n] for n in (0, 2, 3)]

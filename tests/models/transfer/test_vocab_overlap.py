@@ -25,7 +25,7 @@ def word_pieces(*tokens: str, uncased: bool = False) -> Any:
 
 
 def byte_pairs(*words: str, uncased: bool = False) -> Any:
-    """Byte-level BPE that knows these words and all prefixes of them, a space spelled Ġ."""
+    """Byte-level BPE with these words and all their prefixes; a space is spelled Ġ."""
     merges = [(word[:end], word[end]) for word in words for end in range(1, len(word))]
     letters = sorted({letter for word in words for letter in word})
     tokens = list(dict.fromkeys([*SPECIAL, *letters, *("".join(pair) for pair in merges)]))
@@ -47,7 +47,7 @@ def unigrams(*tokens: str) -> Any:
 
 
 def traced(old: Any, new: Any, token: str) -> Any:
-    """Say how a token was found, and as what."""
+    """Return the way a token was found, and the tokens found."""
     origins, number = find_overlap(old, new), new.get_vocab()[token]
     names = old.convert_ids_to_tokens
     if number in origins.shared:
@@ -66,7 +66,7 @@ def test_pieces_inside_words_differ_from_beginnings() -> None:
     assert traced(old, new, "##lym") == ("pieces", ["[UNK]"])
 
 
-def test_an_uncased_base_spells_a_cased_token_its_own_way() -> None:
+def test_an_uncased_base_folds_a_cased_token() -> None:
     old = word_pieces("alzheimer", "us", "re", "##ne", "##e", uncased=True)
     new = word_pieces("Alzheimer", "us", "US", "Rene", "R\u00e9n\u00e9", "##NE")
     assert traced(old, new, "Alzheimer") == ("folded", ["alzheimer"])
