@@ -102,7 +102,7 @@ def is_looping(sentence: str, text: str) -> bool:
         return True
     before, after = (_TOKEN.findall(one.casefold()) for one in (sentence, text))
     return _runs(after) >= max(_LEAST_RUNS, 2 * _runs(before)) or (
-        _comes_thrice(after) and not _comes_thrice(before))
+        _has_triple(after) and not _has_triple(before))
 
 
 def _runs(tokens: list[str]) -> int:
@@ -110,7 +110,7 @@ def _runs(tokens: list[str]) -> int:
     return max(Counter(zip(tokens, tokens[1:], tokens[2:], strict=False)).values(), default=0)
 
 
-def _comes_thrice(tokens: list[str]) -> bool:
+def _has_triple(tokens: list[str]) -> bool:
     """Return whether a sequence of one to five tokens occurs three times in a row."""
     for length in range(1, _LONGEST_LOOP + 1):
         streak = 0

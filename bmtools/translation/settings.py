@@ -154,7 +154,7 @@ class EngineConfig(Settings, title="Engine"):
         require(self.url is None or self.url.startswith(("http://", "https://")), "url", self.url,
                 "an address that begins with http:// or https://")
         require("@" not in (self.url or ""), "url", "a password",
-                f"an address without one; put it in the variable {setting('key_variable')}")
+                f"an address without one; name a variable with the key: {setting('key_variable')}")
         require("{sentence}" in self.prompt, "prompt", self.prompt, "a text with {sentence}")
         faults = idle_settings(self.engine, self)
         faults += [f"{setting('engine')} {self.engine} needs {setting(name)}"

@@ -101,7 +101,7 @@ def features(pair: SentencePair, number: int, found: Vote,
             "overlap": sum(overlap(place, one) for one in others) / len(others),
             "length": abs(log((place.end - place.start) / max(1.0, expected))),
             "words": log(1 + words), "short": float(words <= 1), "clause": float(words >= CLAUSE),
-            "rules": float(place.is_mended),
+            "rules": float(place.is_corrected),
             WHOLE: float(not any(map(str.isalnum, pair.source[:start] + pair.source[end:]))),
             **_before(pair, (start, end), place, languages),
             **{f"{name} edge": _log_odds(one.edge) for name, one in found.candidates.items()

@@ -62,7 +62,7 @@ class Sentence:
 class _Span:
     """A span during correction, in words: `a` to `b` in the source, `c` to `d` in the target.
 
-    The source is never changed; `is_mended` is True if the target was changed.
+    The source is never changed; `is_corrected` is True if the target was changed.
     """
 
     source: Sentence
@@ -71,7 +71,7 @@ class _Span:
     b: int
     c: int
     d: int
-    is_mended: bool = False
+    is_corrected: bool = False
 
     @property
     def is_clause(self) -> bool:
@@ -81,7 +81,7 @@ class _Span:
             or any(self.source.has(at, "auxiliaries") for at in words)
 
 
-def mend_edges(pair: SentencePair, found: Sequence[Projection | None], source_lang: str,
+def correct_edges(pair: SentencePair, found: Sequence[Projection | None], source_lang: str,
                target_lang: str) -> list[Projection | None]:
     """Correct the starts and ends of a pair's spans, whatever method found them.
 
@@ -102,10 +102,10 @@ def mend_edges(pair: SentencePair, found: Sequence[Projection | None], source_la
             if span.a < span.b and span.c < span.d:
                 before = span.c, span.d
                 rule(span)
-                span.is_mended |= (span.c, span.d) != before
+                span.is_corrected |= (span.c, span.d) != before
     _fill_gaps(spans)
     return [replace(one, start=target.spans[span.c][0], end=target.spans[span.d - 1][1],
-                    is_mended=True) if one and span and span.is_mended else one
+                    is_corrected=True) if one and span and span.is_corrected else one
             for one, span in zip(found, spans, strict=True)]
 
 
@@ -201,4 +201,4 @@ def _fill_gaps(spans: Sequence[_Span | None]) -> None:
     for left, right in pairwise(sorted(filter(None, spans), key=lambda span: (span.a, span.b))):
         gap = range(left.d, right.c)
         if left.b == right.a and gap and all(map(right.target.is_function, gap)):
-            right.c, right.is_mended = left.d, True
+            right.c, right.is_corrected = left.d, True

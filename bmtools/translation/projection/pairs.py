@@ -34,7 +34,7 @@ class Projection:
         start: offset of its first character in the target.
         end: offset after its last character.
         score: score of the method, 0 to 1.
-        is_mended: whether rules corrected its edges.
+        is_corrected: whether rules corrected its edges.
         edge: how much better its outermost words are linked to the annotation than the words next
             to them outside, -1 to 1, at the worse end; None if the method has no links.
     """
@@ -42,7 +42,7 @@ class Projection:
     start: int
     end: int
     score: float
-    is_mended: bool = False
+    is_corrected: bool = False
     edge: float | None = None
 
 

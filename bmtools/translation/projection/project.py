@@ -32,7 +32,7 @@ from bmtools.translation.projection.documents import (
     prepare_answers,
     settle_questions,
 )
-from bmtools.translation.projection.edges import mend_edges
+from bmtools.translation.projection.edges import correct_edges
 from bmtools.translation.projection.markers import project_by_markers
 from bmtools.translation.projection.mentions import (
     DictionaryProjector,
@@ -172,12 +172,12 @@ def _votes(document: DocumentPair, pair: SentencePair,
            counts: Counter[str], calibration: Calibration) -> list[Vote]:
     """Choose a place for each span of a pair from the places that methods found."""
     if config.edges:
-        places = {name: mend_edges(pair, own, *document.languages) for name, own in places.items()}
+        places = {key: correct_edges(pair, own, *document.languages) for key, own in places.items()}
     chosen = [vote({name: own[number] for name, own in places.items()}, calibration.precisions)
               for number in range(len(pair.spans))]
     for number, one in enumerate(chosen):
         if one.place is not None:
-            counts["edges corrected by rules"] += one.place.is_mended
+            counts["edges corrected by rules"] += one.place.is_corrected
             confidence = calibration.confidence(features(pair, number, one,
                                                           document.languages))
             chosen[number] = replace(one, place=replace(one.place, score=confidence))

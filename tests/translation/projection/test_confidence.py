@@ -24,9 +24,9 @@ PLACE = Projection(7, 19, 0.8)
 
 
 def test_features_of_a_hand_worked_span() -> None:
-    mended = replace(PLACE, is_mended=True)
-    found = features(PAIR, 0, Vote(mended, {"align": mended, "exact": None,
-                                            "encoder": Projection(7, 13, 0.9)}))
+    corrected = replace(PLACE, is_corrected=True)
+    found = features(PAIR, 0, Vote(corrected, {"align": corrected, "exact": None,
+                                               "encoder": Projection(7, 13, 0.9)}))
     assert found == pytest.approx({
         "agreeing": 0, "against": 1, "overlap": (1 + 12 / 18) / 2, "length": 0.2007, "short": 0,
         "words": 1.0986, "rules": 1, "align": 1, "align score": 1.3499, "clause": 0,

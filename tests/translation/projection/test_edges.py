@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bmtools.translation.projection.edges import mend_edges
+from bmtools.translation.projection.edges import correct_edges
 from bmtools.translation.projection.pairs import Projection, SentencePair
 
 
@@ -45,11 +45,11 @@ def place(text: str, words: str) -> Projection:
 def test_each_rule_corrects_its_case(source: str, span: str, target: str, found: str,
                                      expected: str) -> None:
     start = source.index(span)
-    [mended] = mend_edges(SentencePair(source, target, ((start, start + len(span)),)),
-                          [place(target, found)], "en", "it")
-    assert mended is not None
-    assert target[mended.start:mended.end] == expected
-    assert (mended.is_mended, mended.score) == (True, 0.5)
+    [corrected] = correct_edges(SentencePair(source, target, ((start, start + len(span)),)),
+                                [place(target, found)], "en", "it")
+    assert corrected is not None
+    assert target[corrected.start:corrected.end] == expected
+    assert (corrected.is_corrected, corrected.score) == (True, 0.5)
 
 
 @pytest.mark.parametrize(("source", "span", "target", "found"), [
@@ -67,21 +67,21 @@ def test_each_rule_corrects_its_case(source: str, span: str, target: str, found:
 def test_correct_spans_are_not_changed(source: str, span: str, target: str, found: str) -> None:
     start = source.index(span)
     before = place(target, found)
-    assert mend_edges(SentencePair(source, target, ((start, start + len(span)),)),
-                      [before], "en", "it") == [before]
+    assert correct_edges(SentencePair(source, target, ((start, start + len(span)),)),
+                         [before], "en", "it") == [before]
 
 
 def test_neighbours_share_the_words_between_them() -> None:
     pair = SentencePair("no sense, so we rule it out", "non ha senso, per cui si esclude",
                         ((0, 9), (10, 27)))
-    mended = mend_edges(pair, [place(pair.target, "non ha senso,"),
-                               place(pair.target, "esclude")], "en", "it")
-    assert [one and pair.target[one.start:one.end] for one in mended] == [
+    corrected = correct_edges(pair, [place(pair.target, "non ha senso,"),
+                                     place(pair.target, "esclude")], "en", "it")
+    assert [one and pair.target[one.start:one.end] for one in corrected] == [
         "non ha senso,", "per cui si esclude"]
-    assert [one and one.is_mended for one in mended] == [False, True]
+    assert [one and one.is_corrected for one in corrected] == [False, True]
 
 
 def test_span_without_a_place_gets_no_place() -> None:
     pair = SentencePair("fever", "febbre", ((0, 5),))
-    assert mend_edges(pair, [None], "en", "it") == [None]
-    assert mend_edges(SentencePair("", ""), [], "", "") == []
+    assert correct_edges(pair, [None], "en", "it") == [None]
+    assert correct_edges(SentencePair("", ""), [], "", "") == []
