@@ -68,7 +68,7 @@ def all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("all_kept")
-@pytest.mark.filterwarnings("ignore:what is done")
+@pytest.mark.filterwarnings("ignore:finished work is")
 @pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz", "out.jsonl.zst"])
 def test_resumed_run_writes_the_same_bytes(
         name: str, dictionary: Callable[..., Any], tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_resumed_run_writes_the_same_bytes(
 
 
 @pytest.mark.usefixtures("all_kept")
-@pytest.mark.filterwarnings("ignore:what is done")
+@pytest.mark.filterwarnings("ignore:finished work is")
 def test_annotations_are_projected_after_all_records_are_translated(
         dictionary: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     records = [record.replace(lang="en", entities=[{"start": 7, "end": 8, "type": "N"}])
@@ -140,7 +140,7 @@ def test_finished_records_are_not_translated_or_joined_again(
 
 
 @pytest.mark.usefixtures("all_kept")
-@pytest.mark.filterwarnings("ignore:what is done")
+@pytest.mark.filterwarnings("ignore:finished work is")
 def test_other_settings_and_records_are_rejected(
         dictionary: Callable[..., Any], tmp_path: Path) -> None:
     output = tmp_path / "out"
@@ -148,7 +148,7 @@ def test_other_settings_and_records_are_rejected(
         _write(output, dictionary, 5)
     with pytest.raises(CheckpointError, match=(
             rf"^{output}.run: the unfinished run has engine dictionary, found oracle; resume with "
-            "what it was started with, or start again with overwrite$")):
+            "the original settings, or start again with overwrite$")):
         _write(output, dictionary, engine="oracle")
     other = [*RECORDS[:2], RECORDS[2].replace(text="Number 1."), *RECORDS[3:]]
     for records in (other, RECORDS[:3], []):
@@ -179,7 +179,7 @@ def test_resumed_run_is_kept_after_an_error(
     assert (tmp_path / "out.run" / "progress.json").read_bytes() == before
 
 
-@pytest.mark.filterwarnings("ignore:what is done")
+@pytest.mark.filterwarnings("ignore:finished work is")
 def test_damaged_run_is_reported(tmp_path: Path) -> None:
     with opened_run(TranslationRun(str(tmp_path / "out"))) as run:
         run.begin(SETTINGS)
@@ -191,7 +191,7 @@ def test_damaged_run_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("all_kept")
-@pytest.mark.filterwarnings("ignore:what is done")
+@pytest.mark.filterwarnings("ignore:finished work is")
 def test_lost_records_are_reported(
         dictionary: Callable[..., Any], tmp_path: Path) -> None:
     with pytest.raises(_Killed):
