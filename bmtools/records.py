@@ -181,10 +181,10 @@ def check(record: Record) -> None:
             faults.append(f"key 'answers[{number}].start': found {found!r} at {start}, "
                           f"expected {answer['text']!r}")
     if "target" in record and text.count(MASK) != 1:
-        faults.append(f"key 'text': found {text.count(MASK)} {MASK} beside a target, "
+        faults.append(f"key 'text': found {text.count(MASK)} {MASK} with a target, "
                       "expected exactly one")
     if not record.get("target", MASK).strip():
-        faults.append("key 'target': found nothing, expected the word behind the mask")
+        faults.append("key 'target': found an empty text, expected the masked word")
     if faults:
         raise RecordError(record.place, faults[0], record)
 

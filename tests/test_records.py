@@ -28,11 +28,11 @@ FAULTS = [
     ({"id": "1", "text": "abc", "answers": [{"text": "bc", "start": 0}]},
      "key 'answers[0].start': found 'ab' at 0, expected 'bc'"),
     ({"id": "1", "text": "no mask", "target": "x"},
-     "key 'text': found 0 [MASK] beside a target, expected exactly one"),
+     "key 'text': found 0 [MASK] with a target, expected exactly one"),
     ({"id": "1", "text": "[MASK] [MASK]", "target": "x"},
-     "key 'text': found 2 [MASK] beside a target, expected exactly one"),
+     "key 'text': found 2 [MASK] with a target, expected exactly one"),
     ({"id": "1", "text": "a [MASK]", "target": " "},
-     "key 'target': found nothing, expected the word behind the mask"),
+     "key 'target': found an empty text, expected the masked word"),
 ]
 
 

@@ -88,7 +88,7 @@ _ALIASES = (
     "random-seed random-state num-workers num-proc nproc-per-node num-processes vocab-size "
     "do-lower-case src-lang tgt-lang num-beams")
 _NEAR_OPTION = 0.75
-_FILES_ARE = "Records as JSON Lines, plain, .gz or .zst; none or - means stdin."
+_FILES_ARE = "Records as JSON Lines, plain, .gz or .zst; no file or - means stdin."
 _TOPICS = ("records", "pipelines", "masking", "phases", "checkpoints", "devices", "studies",
            "completion")
 

@@ -353,7 +353,7 @@ def as_records(source: str | PathLike[str] | Iterable[Any],
         ValueError: the source is a table, or has items of another type.
     """
     require(not hasattr(source, "columns"), "records", f"a {type(source).__name__}",
-            "files or dictionaries; frame.to_dict('records') of pandas gives them")
+            "files or dictionaries; convert a pandas frame with frame.to_dict('records')")
     for number, item in enumerate([source] if isinstance(source, str | PathLike) else source, 1):
         if isinstance(item, Record):
             yield item

@@ -76,8 +76,8 @@ def warn_of_no_derivatives(origins: Mapping[str, Iterable[str]]) -> None:
         for name in dict.fromkeys(part for one in licences for part in licence_parts(one)):
             if NO_DERIVATIVES in obligations(name):
                 warnings.warn(BmtoolsWarning(
-                    f"{origin} has {name}, which allows no changed versions to be shared; whether "
-                    "a model is one of the texts it was trained on is disputed"), stacklevel=2)
+                    f"{origin} has {name}, which allows no changed versions to be shared; it is "
+                    "disputed whether a model is a changed version of its texts"), stacklevel=2)
 
 
 def translation_fault(licence: str, engine: str) -> str:
