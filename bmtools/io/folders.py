@@ -63,8 +63,8 @@ def set_files(names: Iterable[str], *endings: str, counts: Counter[str]) -> Iter
             corpus_files(name, *endings, counts=counts, order=_order)
         first = next(found, None)
         if first is None:
-            raise DataError(f"{Path(name)}: found no file in {' or '.join(endings)}, expected one "
-                            "at least")
+            raise DataError(f"{Path(name)}: found no file in {' or '.join(endings)}, expected "
+                            "at least one")
         yield first
         yield from found
 
@@ -292,8 +292,8 @@ def _zip_files(archive: Path, folder: str, counts: Counter[str], order: Order) -
 def _unzipped(archive: zipfile.ZipFile, member: zipfile.ZipInfo, place: str) -> Any:
     if member.file_size > max(most_bytes(), _MOST_RATIO * member.compress_size):
         raise DataError(f"{place}: found a file that unpacks to {member.file_size} bytes, more "
-                        f"than {_MOST_RATIO} times what it takes, expected text; unpack it if "
-                        "you trust it")
+                        f"than {_MOST_RATIO} times its compressed size, expected text; unpack it "
+                        "if you trust it")
     return archive.open(member)
 
 

@@ -127,7 +127,7 @@ class Shard:
         """
         found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
         if found is None:
-            raise ValueError(f"found {text!r}, expected a part and how many there are, as 2/8")
+            raise ValueError(f"found {text!r}, expected a part and the number of parts: 2/8")
         return cls(int(found[1]), int(found[2]))
 
     def bounds(self, size: int) -> tuple[int, int]:
@@ -158,8 +158,8 @@ class RecordShard(RecordReader):
 
     def __init__(self, records: RecordReader, shard: Shard) -> None:
         if any(not (is_url(name) or Path(name).is_file()) for name in records.names):
-            raise ValueError(f"{setting('part')} {shard}: found a pipe, expected files, which can "
-                             "be measured first")
+            raise ValueError(f"{setting('part')} {shard}: found a pipe, expected files, whose "
+                             "sizes are known")
         super().__init__(records.names, records.reject, allow_empty=True)
         self._shard = shard
         self._starts: list[int] = []  # bytes before each file, and the total

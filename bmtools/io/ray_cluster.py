@@ -57,7 +57,7 @@ def connected(address: str) -> Any:
         ray.init(address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False)
     except (ConnectionError, RuntimeError, ValueError, OSError, OverflowError) as error:
         raise BmtoolsError(f"{setting('ray')} {address}: no cluster answers ({brief(error)}); "
-                           "start one with: ray start --head; local starts one here") from error
+                           "start one with: ray start --head; or use local") from error
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, before)  # Ray's handler would end without cleaning up

@@ -218,7 +218,7 @@ def test_skipped_files_of_a_set_are_counted(folder: Path, archive: Path) -> None
 
 def test_no_files_are_an_error(folder: Path, archive: Path) -> None:
     for source in (folder, archive):
-        with pytest.raises(DataError, match=r"found no file in \.ann, expected one at least"):
+        with pytest.raises(DataError, match=r"found no file in \.ann, expected at least one"):
             list(set_files([str(source)], ".ann", counts=Counter()))
     with pytest.raises(DataError, match=r"set\.zip/c: found no file"):
         list(set_files([f"{archive}/c"], ".xml", counts=Counter()))

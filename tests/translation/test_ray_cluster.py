@@ -73,7 +73,7 @@ def test_missing_cluster_is_a_one_line_error(
     outcome = run(*command, "--ray", address)
     assert outcome.code == 1
     assert outcome.err.startswith(f"bmtools: --ray {address}: no cluster answers (")
-    assert outcome.err.endswith("start one with: ray start --head; local starts one here\n")
+    assert outcome.err.endswith("start one with: ray start --head; or use local\n")
 
 
 class Engine(Translator):

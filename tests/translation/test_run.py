@@ -250,7 +250,7 @@ def test_concatenated_parts_equal_the_complete_output(
     assert b"" in parts
     assert b"".join(parts) == (tmp_path / "whole").read_bytes()
     for shard, fault in (("0/3", "found 0/3, expected 1/3 to 3/3"), ("4/3", "expected 1/3 to 3/3"),
-                         ("3", "found '3', expected a part and how many there are, as 2/8")):
+                         ("3", "found '3', expected a part and the number of parts: 2/8")):
         outcome = run(*memory, source, "--part", shard)
         assert outcome.code == 2
         assert fault in outcome.err

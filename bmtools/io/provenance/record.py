@@ -81,7 +81,7 @@ def read_record(path: Path, warns: bool = False) -> JsonObject:
             return read_object(record_path(path), StepRecord)
         except CheckpointError as error:
             if warns:
-                warnings.warn(BmtoolsWarning(f"{error}; until then it counts as no record"),
+                warnings.warn(BmtoolsWarning(f"{error}; until then it is ignored"),
                               stacklevel=2)
     return {}
 

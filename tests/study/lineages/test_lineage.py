@@ -222,7 +222,7 @@ def test_damaged_record_is_ignored(make: Make, tmp_path: Path, damage: dict[str,
     assert read_record(tmp_path / "out") == {}
     (message,) = [str(one.message) for one in warned]
     assert message.startswith(f"{tmp_path / 'out.bmtools.json'}: key ")
-    assert message.endswith("; remove or restore it; until then it counts as no record")
+    assert message.endswith("; remove or restore it; until then it is ignored")
 
 
 def test_replaced_file_with_an_older_time_is_noticed(make: Make,
