@@ -81,7 +81,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     if review:
         write_records(items, review)
     if review_page:
-        from bmtools.study.reports.review_page import write_review_page
+        from bmtools.study.reports.pages import write_review_page
 
         write_review_page(items, Path(review_page))
     counts["annotations to review"] += len(items)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
+from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,6 +25,7 @@ _WIDTH = 340  # in CSS pixels, all of a phone's screen
 _ROW, _SERIES, _MARGIN, _PLOT, _LEGEND = 15, 13, 50, 210, 17  # heights in pixels
 _LABEL_WIDTH, _LEGEND_WIDTH = 17, 44
 _TITLE, _MOST_COLUMNS, _MOST_APART = 30, 3, 6
+_WIDE = 620  # of charts that share a window in pairs
 _MARKERS = "osD^vP*"
 
 
@@ -55,13 +57,15 @@ class Curve:
 
     Args:
         points: in order.
-        borders: where phases end, but the last one.
+        borders: where phases end, except the last one.
+        breaks: those of them where the objective changes, which interrupts the line.
         marks: further points beside the line, such as those on held-out text.
         group: curves of one group share colour and marker.
     """
 
     points: Sequence[Point]
     borders: Sequence[float] = ()
+    breaks: Collection[float] = ()
     marks: Sequence[Point] = ()
     group: str = ""
 
@@ -91,18 +95,18 @@ class Chart:
     height: float
     draw: Callable[[Axes], Mapping[str, Artist]]
 
-    def draw_on(self, figure: FigureBase) -> None:
-        """Draw on a figure, with a legend if it names several parts."""
+    def draw_on(self, figure: FigureBase, columns: int = 1) -> None:
+        """Draw on a figure, with a legend in columns if it names several parts."""
         named = self.draw(figure.add_subplot())
         if len(named) > 1:
             figure.legend([*named.values()], [truncate(name, _LEGEND_WIDTH) for name in named],
-                          loc="outside lower left")
+                          loc="outside lower left", ncols=columns)
 
-    def svg(self, name: str) -> Markup:
-        """Draw as an element of a page, where the name is unique."""
-        stream = BytesIO()
-        with written_figure(stream, "svg", _WIDTH, self.height) as figure:
-            self.draw_on(figure)
+    def svg(self, name: str, is_wide: bool = False) -> Markup:
+        """Draw as an element of a page, where the name is unique; narrow ones fit a phone."""
+        stream, width = BytesIO(), _WIDE if is_wide else _WIDTH
+        with written_figure(stream, "svg", width, self.height) as figure:
+            self.draw_on(figure, columns=1 + is_wide)
         return inline_svg(stream.getvalue(), name, self.summary)
 
 
@@ -154,7 +158,8 @@ def write_picture(charts: Sequence[Chart], path: Path) -> None:
 
 
 def dot_chart(title: str, unit: str, rows: Sequence[str],
-              series: Mapping[str, Sequence[Estimate | None]], log: bool = False) -> Chart:
+              series: Mapping[str, Sequence[Estimate | None]], log: bool = False,
+              most_rows: int | None = None) -> Chart:
     """Draw values and intervals as points beside the names of rows.
 
     Args:
@@ -163,11 +168,13 @@ def dot_chart(title: str, unit: str, rows: Sequence[str],
         rows: names, from the top.
         series: values of each row by the name of a series; one alone needs no name.
         log: scale of the values.
+        most_rows: number of rows that are drawn; the table has all.
     """
     series = {key: [one if one and one.value is not None else None for one in values]
               for key, values in series.items()}  # an undefined score is null
     crowd, named = _SERIES * min(len(series), _MOST_APART), len(series) > 1
     room = _ROW + crowd
+    shown = rows[:most_rows]
     known = [(row, key, found) for number, row in enumerate(rows)
              for key, values in series.items() if (found := values[number]) is not None]
 
@@ -175,7 +182,8 @@ def dot_chart(title: str, unit: str, rows: Sequence[str],
         handles: dict[str, Artist] = {}
         for number, (key, values) in enumerate(series.items()):
             offset = ((number + 0.5) / len(series) - 0.5) * crowd / room
-            points = [(row + offset, one) for row, one in enumerate(values) if one is not None]
+            points = [(row + offset, one) for row, one in enumerate(values[:len(shown)])
+                      if one is not None]
             colour = SERIES[number % len(SERIES)]
             for row, one in points:
                 if one.low is not None and one.high is not None:
@@ -183,8 +191,8 @@ def dot_chart(title: str, unit: str, rows: Sequence[str],
             [handles[key]] = axes.plot(
                 [one.value for _, one in points], [row for row, _ in points], color=colour,
                 marker=_MARKERS[number % len(_MARKERS)], linestyle="", markersize=5)
-        axes.set_yticks(range(len(rows)), [wrap_name(row, _LABEL_WIDTH) for row in rows])
-        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.set_yticks(range(len(shown)), [wrap_name(row, _LABEL_WIDTH) for row in shown])
+        axes.set_ylim(len(shown) - 0.5, -0.5)
         axes.set_xlabel(unit)
         _scale(axes, log)
         return handles
@@ -195,7 +203,7 @@ def dot_chart(title: str, unit: str, rows: Sequence[str],
             [row, *[key] * named, *found[:1 + 2 * spread]] for row, key, found in known]),
         f"{title}. " + "; ".join(f"{row} {key * named}".strip() + f": {short(found.value)}"
                                  for row, key, found in known),
-        _MARGIN + _LEGEND * len(series) * named + room * len(rows), draw)
+        _MARGIN + _LEGEND * len(series) * named + room * len(shown), draw)
 
 
 def line_chart(title: str, axis: tuple[str, str], curves: Mapping[str, Curve], log: bool = False,
@@ -223,7 +231,7 @@ def line_chart(title: str, axis: tuple[str, str], curves: Mapping[str, Curve], l
             number = groups.index(curve.group or key)
             colour = SERIES[number % len(SERIES)]
             [handles[f"{key}: {curve.group}" if curve.group else key]] = axes.plot(
-                *_coordinates(curve.points), color=colour, linewidth=1.6,
+                *_coordinates(curve.points, curve.breaks), color=colour, linewidth=1.6,
                 marker=_MARKERS[number % len(_MARKERS)],
                 markevery=max(1, len(curve.points) // 8))
             for point in curve.points:
@@ -253,8 +261,10 @@ def line_chart(title: str, axis: tuple[str, str], curves: Mapping[str, Curve], l
         _PLOT + _LEGEND * len(curves) * (len(curves) > 1), draw)
 
 
-def _coordinates(points: Iterable[Point]) -> tuple[list[float], list[float]]:
-    pairs = [(point.x, point.y) for point in points]
+def _coordinates(points: Iterable[Point],
+                 breaks: Collection[float] = ()) -> tuple[list[float], list[float]]:
+    pairs = [pair for point in points
+             for pair in [(point.x, point.y), *[(nan, nan)] * (point.x in breaks)]]
     return [x for x, _ in pairs], [y for _, y in pairs]
 
 

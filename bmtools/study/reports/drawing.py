@@ -22,11 +22,12 @@ COLOURS = {
     "ramp-1": ("#0d0887", "#8fa8ff"),
     "ramp-2": ("#6a00a8", "#b58cff"), "ramp-3": ("#b12a90", "#e07ad0"),
     "ramp-4": ("#d8576b", "#ff8a8a"), "ramp-5": ("#cc6a1f", "#ffab5e"),
-    "ramp-6": ("#a07800", "#f0d24a")}
+    "ramp-6": ("#a07800", "#f0d24a"), "good": ("#00714f", "#2fc796"),
+    "warn": ("#a84600", "#ff8c42"), "soft": ("#f4f6f8", "#1c2229")}
 INK, FAINT, PAPER, LINE, MARK, PALE, STRONG, WORSE, BETTER, *_MORE = (
     light for light, _ in COLOURS.values())
 SERIES = (STRONG, WORSE, BETTER, *_MORE[:4])
-SAME, RAMP = SERIES[-1], tuple(_MORE[5:])
+SAME, RAMP = SERIES[-1], tuple(_MORE[5:-3])
 PAGE_DPI = 96  # CSS pixels
 _DPI = {"png": 150}
 _FONT_SIZE = 11.6 * 72 / PAGE_DPI

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from bmtools.errors import without_controls
 from bmtools.records import JsonMapping
+from bmtools.values import format_cell
 
 BASELINE = "frequency of "
 """Beginning of the name of a baseline, before the path of its text."""
 _ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
+_METRICS = re.compile(r"\b(f1|mrr|pppl|mlm|rmse)\b")
+_TIMES = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+_SIZES = {1e6: "TB", 1e3: "GB", 1.0: "MB", 1e-3: "kB"}  # by megabytes
 DASH = "\N{EN DASH}"
 
 
@@ -45,8 +51,37 @@ def names_of(models: Iterable[str]) -> dict[str, str]:
 
 
 def words_of(key: str) -> str:
-    """Spell a key of a line as words."""
-    return key.replace("_", " ")
+    """Spell a key of a line as words; names of metrics as papers do."""
+    return _METRICS.sub(lambda name: name[0].upper(), key.replace("_", " "))
+
+
+class Seconds(float):
+    """A time in a table."""
+
+
+class Megabytes(float):
+    """A size in a table."""
+
+
+class Best(float):
+    """The best score of a row or column."""
+
+
+def spell(value: object) -> str:
+    """Spell a cell: times and sizes with their units, other numbers with about four digits."""
+    if isinstance(value, Megabytes):
+        unit = next((one for one in _SIZES if value >= one), min(_SIZES))
+        return f"{value / unit:.{1 if value < 100 * unit else 0}f} {_SIZES[unit]}"
+    return duration(value) if isinstance(value, Seconds) else format_cell(value)
+
+
+def duration(seconds: float) -> str:
+    """Spell a time in its two largest units: `4.3 s`, `3 min 5 s`, `2 d 7 h`."""
+    whole = round(seconds)
+    for (size, unit), (part, smaller) in pairwise(_TIMES):
+        if whole >= size:
+            return f"{whole // size} {unit} {whole % size // part} {smaller}"
+    return f"{seconds:.2g} s"
 
 
 def short(value: float) -> str:

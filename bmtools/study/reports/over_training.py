@@ -23,8 +23,8 @@ from bmtools.values import format_cell
 _KINDS = ("mrr", "pppl", "seeds of tasks", "finetuned", "tasks", "suite")
 """Kinds of lines with scores; of two for the same, the first counts."""
 _NAMES = {"mrr": "mean reciprocal rank", "pppl": "pseudo-perplexity"}
-_BETTER_BELOW = {"pseudo-perplexity", "bits per character"}
-_PREDICTIONS = {*_NAMES.values(), *_BETTER_BELOW, "MRR", "PPPL"}  # the last two are of suites
+BETTER_BELOW = {"pseudo-perplexity", "bits per character"}
+PREDICTIONS = {*_NAMES.values(), *BETTER_BELOW, "MRR", "PPPL"}  # the last two are of suites
 _LEAST_MODELS = 4  # for an interval by Fisher's z
 
 
@@ -64,7 +64,7 @@ def _values(line: JsonMapping) -> Iterator[tuple[str, Estimate]]:
              if isinstance(one, Mapping) and "mean" in one}
     found = [*(means.values() or islice(metrics_of(line), 99 if "suite" in line else 1)),
              ("bits_per_character", line.get("bits_per_character"), None)]
-    sets = [value for name, value, _ in found if name not in _PREDICTIONS and value is not None]
+    sets = [value for name, value, _ in found if name not in PREDICTIONS and value is not None]
     if "suite" in line and "averages" not in line and len(sets) > 1:
         found.append((f"mean of {len(sets)} sets", fmean(sets), None))
     for metric, value, bounds in found:
@@ -106,7 +106,7 @@ def _tokens_needed(words: str, curves: Mapping[str, Curve], others: Mapping[str,
     names, rows = names_of(targets), list[list[Cell]]()
     for target, score in targets.items():
         for run, curve in curves.items():
-            tokens, *around = tokens_until(curve.points, score, words in _BETTER_BELOW)
+            tokens, *around = tokens_until(curve.points, score, words in BETTER_BELOW)
             share = tokens / lasts[target].x if target in lasts and isinstance(
                 tokens, int | float) else None
             rows.append([names[target], score, run, tokens, *around, share])
@@ -144,8 +144,8 @@ def correlations(study: Study) -> Iterator[Part]:
     """Correlate predictions of masked words with scores on tasks, over models."""
     scores = collect_scores(study)
     rows = [[one, other, *found, len({predictions[model].run or model for model in both})]
-            for (one, _), predictions in scores.items() if one in _PREDICTIONS
-            for (other, _), tasks in scores.items() if other not in _PREDICTIONS
+            for (one, _), predictions in scores.items() if one in PREDICTIONS
+            for (other, _), tasks in scores.items() if other not in PREDICTIONS
             if (both := [model for model in predictions if model in tasks])
             and (found := correlate(*([own[model].estimate.value for model in both]
                                       for own in (predictions, tasks))))]

@@ -11,10 +11,11 @@ from bmtools.installation import require_matplotlib
 from bmtools.io.output import open_output
 from bmtools.records import JsonMapping, JsonObject
 from bmtools.study.reports.charts import Chart, Section, Table, write_picture
+from bmtools.study.reports.labels import Best, duration, short, spell
 from bmtools.study.reports.pages import page_templates
 from bmtools.study.reports.sections import make_sections
 from bmtools.study.reports.study import Study, kind_of, nothing_found, read_study
-from bmtools.values import format_cell
+from bmtools.study.reports.verdict import find_verdict
 
 
 def write_report(paths: Sequence[str | PathLike[str]], output: str | PathLike[str], title: str = "",
@@ -40,7 +41,7 @@ def write_report(paths: Sequence[str | PathLike[str]], output: str | PathLike[st
     title = title or ", ".join(Path(path).resolve().name for path in paths)
     return {"sections": [section.title for section in sections],
             "charts": sum(len(section.charts) for section in sections),
-            "bytes": _write_page(sections, title, output)}
+            "bytes": _write_page(find_verdict(study), sections, title, output)}
 
 
 def plot_lines(lines: Iterable[JsonMapping], path: Path, spaces: Iterable[Chart] = ()) -> None:
@@ -54,10 +55,11 @@ def plot_lines(lines: Iterable[JsonMapping], path: Path, spaces: Iterable[Chart]
     Raises:
         DataError: nothing to draw.
     """
-    sections = list(make_sections(_study_of(lines, spaces)))
+    study = _study_of(lines, spaces)
+    sections = list(make_sections(study))
     charts = [chart for section in sections for chart in section.charts]
     if path.suffix.lower() == ".html":
-        _write_page(sections, path.stem, path)
+        _write_page(find_verdict(study), sections, path.stem, path)
     elif charts:
         write_picture(charts, path)
     else:
@@ -77,12 +79,16 @@ def _study_of(lines: Iterable[JsonMapping], spaces: Iterable[Chart] = ()) -> Stu
     return study
 
 
-def _write_page(sections: Sequence[Section], title: str, output: str | PathLike[str]) -> int:
+def _write_page(verdict: JsonObject, sections: Sequence[Section], title: str,
+                output: str | PathLike[str]) -> int:
     """Write a page, and return its size in bytes."""
     environment = page_templates()
-    environment.filters |= {"safe_text": without_controls, "figure": format_cell}
+    environment.filters |= {"safe_text": without_controls, "spelled": spell, "short": short,
+                            "duration": duration}
+    environment.tests["best"] = lambda value: isinstance(value, Best)
     page = environment.get_template("report_page.html").render(
-        title=without_controls(title), sections=sections).encode("utf-8", "replace")
+        title=without_controls(title), verdict=verdict, sections=sections,
+        ).encode("utf-8", "replace")
     with open_output(str(output)) as stream:
         stream.write(page)
     return len(page)

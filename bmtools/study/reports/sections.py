@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 
-from bmtools.errors import count_of
 from bmtools.io.directories import directory_bytes
 from bmtools.io.energy.figures import KINDS
 from bmtools.io.energy.settings import EnergyConfig
@@ -32,16 +31,15 @@ from bmtools.study.reports.charts import (
     dot_chart,
     line_chart,
 )
-from bmtools.study.reports.labels import model_names, names_of, words_of
+from bmtools.study.reports.labels import Megabytes, Seconds, model_names, names_of, spell, words_of
 from bmtools.study.reports.over_training import correlations, over_training
 from bmtools.study.reports.ranks import rank_parts
-from bmtools.study.reports.study import Study, StudyDirectory
+from bmtools.study.reports.study import Study, StudyDirectory, objective_of
+from bmtools.study.reports.verdict import glance
 from bmtools.tasks.metrics.errors import PRECISION
-from bmtools.values import format_cell
 
 _MOST_CURVES, _MOST_POINTS, _MOST_VALUES, _MOST_TERMS = 6, 60, 35, 3
 _HASH_DIGITS = 12
-_LONG = 7200  # seconds from which hours are shown
 # Their files tell of outputs, and are none.
 _DOCUMENTS = {"card", "energy", "lineage", "report", "table"}
 _LENGTHS = ("median", "p95", "max")
@@ -53,32 +51,23 @@ _SETTINGS = {
     "warmup_ratio": None, "learning_rate": None, "objective": None, "masking": None,
     "mask_rate": None, "batch_size": None, "max_length": None}
 _PREDICTION_METRICS = frozenset({"mrr", "bits_per_character", "nats_per_token"})
-_MOST_NAMES, _MOST_GROUPS = 3, 40
+_MOST_NAMES, _MOST_GROUPS, _LEAST_GROUPS, _MOST_MARKS = 3, 40, 4, 24
 
 
 def overview(study: Study) -> Iterator[Part]:
-    """List models and other directories with their sizes, tokens and hours."""
+    """List models and other directories with their sizes, tokens and times."""
     directories = sorted(study.directories, key=lambda one: one.record.get("started", ""))
-    seconds = [one.record.get("wall_seconds") for one in directories]
-    unit, size = ("hours", 3600) if max(filter(None, seconds), default=0) > _LONG else \
-        ("seconds", 1)
     if directories:
-        whole = study.lineage.totals((one.name, one.record) for one in directories
-                                     if not one.is_whole)
-        yield ", ".join([
-            count_of(whole["steps"], "steps"),
-            *[f"{whole['tokens_seen']:,} tokens trained on"] * bool(whole["tokens_seen"]),
-            *(f"{format_cell(whole[key])} {unit}" for key, unit in (
-                ("hours", "hours"), ("gpu_hours", "GPU-hours")) if whole.get(key))])
         yield Table("Models, vocabularies and other directories", [
-            "name", "made by", "from", "weights", "MB", "tokens trained on", unit], [
+            "name", "made by", "from", "weights", "size", "tokens trained on", "time"], [
             [one.name, one.record.get("command", "") + (
                 f", kept of {run.name}" if (run := kept_by(one.path)) != one.path else ""),
              ", ".join(one.bases.values()),
              count_weights(one.path) if (one.path / CONFIG).is_file() and any(
                  one.path.glob("model*.safetensors")) else None,
-             round(directory_bytes(one.path) / 1e6, 6), one.record.get("tokens_seen"),
-             took and took / size] for one, took in zip(directories, seconds, strict=True)])
+             Megabytes(round(directory_bytes(one.path) / 1e6, 6)),
+             one.record.get("tokens_seen") or None,
+             (took := one.record.get("wall_seconds")) and Seconds(took)] for one in directories])
     names = names_of(line["model"] for line in study.lines["speed"])
     yield from _tables("Size and speed on the CPU", [
         {**line, **line["cpu"], "model": names[line["model"]]} for line in study.lines["speed"]],
@@ -87,18 +76,27 @@ def overview(study: Study) -> Iterator[Part]:
 
 def losses(study: Study) -> Iterator[Part]:
     """Draw the loss of each run over its tokens."""
-    yield ("Nats per predicted token; of a sum of several losses that of masked tokens. Dotted "
-           "lines: borders of phases. Crosses: held-out text.")
+    yield ("Nats per predicted token. If a run has several losses, the chart shows the loss of "
+           "masked tokens. Dotted lines are borders of phases, crosses are held-out text. A line "
+           "is interrupted where the objective changes, because losses of two objectives do not "
+           "compare.")
     curves = iter([(name, curve) for name, lines in study.runs.items()
                    if (curve := _curve(lines)).points])
+    rows: list[list[Cell]] = []
     while some := dict(islice(curves, _MOST_CURVES)):
         yield line_chart("Loss over tokens", ("tokens", "loss"), some)
+        rows += [[name, one.points[0].y, one.points[-1].y,
+                  one.marks[-1].y if one.marks else None, one.points[-1].x]
+                 for name, one in some.items()]
+    if rows:
+        yield Table("Runs", ["run", "first loss", "last loss", "held-out", "tokens"], rows)
 
 
 def _curve(lines: Sequence[JsonObject]) -> Curve:
     """Make the curve of a run, of which at most some points are drawn, phases' last ones always."""
+    own = [line for line in lines if {"tokens_seen", "loss"} <= line.keys()]
     points = [(line.get("phase"), Point(line["tokens_seen"], line.get("mlm") or line["loss"]))
-              for line in lines if {"tokens_seen", "loss"} <= line.keys()]
+              for line in own]
     ends = [number for number, (phase, _) in enumerate(points[:-1])
             if points[number + 1][0] != phase]
     every = -(-len(points) // _MOST_POINTS) or 1
@@ -107,7 +105,9 @@ def _curve(lines: Sequence[JsonObject]) -> Curve:
     marks = [Point(at[line["step"]], line["evaluate"]["loss"]) for line in lines
              if "loss" in line.get("evaluate", {}) and line["step"] in at]
     return Curve([points[number][1] for number in kept],
-                 [points[number][1].x for number in ends], marks)
+                 [points[number][1].x for number in ends],
+                 [one["tokens_seen"] for one, other in pairwise(own)
+                  if objective_of(one) != objective_of(other)], marks)
 
 
 def vocabularies(study: Study) -> Iterator[Part]:
@@ -137,8 +137,11 @@ def _tables(title: str, lines: Sequence[JsonMapping], names: Sequence[str],
     """Yield a table of the keys that lines have, if there are lines."""
     known = [key for key in keys if any(line.get(key) is not None for line in lines)]
     if known:
-        yield Table(title, [*names, *map(words_of, known)],
-                    [[*map(line.get, names), *map(line.get, known)] for line in lines])
+        yield Table(title, [*names, *(words_of(key).replace("megabytes", "size") for key in known)],
+                    [[*map(line.get, names), *(
+                        Megabytes(found) if key.endswith("megabytes") and found is not None
+                        else found for key in known for found in [line.get(key)])]
+                     for line in lines])
 
 
 def corpora(study: Study) -> Iterator[Part]:
@@ -199,8 +202,8 @@ def lineage(study: Study) -> Iterator[Part]:
         return Branch(f"node-{id[:_HASH_DIGITS]}", title, _facts(node), is_repeated, below)
 
     if found.edges:
-        yield ("Below each output stands what it was made of; links lead to what stands further "
-               "up. Beginnings of SHA-256 name contents.")
+        yield ("Each output, and below it its inputs; a link leads to an input that the tree "
+               "shows further up. Contents are named by the beginnings of their SHA-256.")
         documents = {node.id for node in found.nodes if {*node.commands} & _DOCUMENTS}
         used = {edge.parent for edge in found.edges if edge.child not in documents}
         yield from (grow(root, "") for root in found.roots if root not in used | documents)
@@ -208,11 +211,12 @@ def lineage(study: Study) -> Iterator[Part]:
 
 def _facts(node: Node) -> str:
     """State what a node is and how it was made, from its record."""
-    facts = [("{} tokens trained on", node.record.get("tokens_seen") or None)]
-    facts += [(words, node.record.get(key)) for words, key in (
-        ("seed {}", "seed"), ("{} s", "wall_seconds"), ("{}", "licence"))]
+    took = node.record.get("wall_seconds")
+    facts = [("{} tokens trained on", node.record.get("tokens_seen") or None),
+             ("seed {}", node.record.get("seed")), ("{}", took and Seconds(took)),
+             ("{}", node.record.get("licence"))]
     made = " by ".join(filter(None, [node.kind, ", ".join(dict.fromkeys(node.commands))]))
-    return ", ".join([made, *(words.format(format_cell(value)) for words, value in facts
+    return ", ".join([made, *(words.format(spell(value)) for words, value in facts
                               if value is not None), node.id[:_HASH_DIGITS]])
 
 
@@ -292,6 +296,7 @@ def _progression(study: Study, words: str, lines: Sequence[JsonObject],
 
 def _by_group(words: str, metric: str, lines: Sequence[JsonObject]) -> Iterator[Chart]:
     """Draw a score of each group of records, such as domains, the largest groups first."""
+    lines = [line for line in lines if "baseline:" not in line.get("signature", "")]
     for key in dict.fromkeys(key for line in lines for key in line.get("by", {})):
         found = [line.get("by", {}).get(key, {}) for line in lines]
         sizes = {group: one.get("maskings", 0) for own in found for group, one in own.items()}
@@ -299,7 +304,8 @@ def _by_group(words: str, metric: str, lines: Sequence[JsonObject]) -> Iterator[
         yield dot_chart(f"{words.capitalize()} by {key}", words, groups, {name: [
             Estimate.of(own[group][metric], own[group].get("interval"))
             if metric in own.get(group, {}) else None for group in groups]
-            for name, own in zip(model_names(lines), found, strict=True)})
+            for name, own in zip(model_names(lines), found, strict=True)},
+            most_rows=max(_LEAST_GROUPS, _MOST_MARKS // len(lines)))
 
 
 def _joined(study: Study) -> Iterator[Table]:
@@ -314,9 +320,15 @@ def _joined(study: Study) -> Iterator[Table]:
                     row.setdefault(metric, line.get(metric))
     keys = list(dict.fromkeys(key for row in shown.values() for key in row
                               if any(one.get(key) not in (None, "") for one in shown.values())))
+    common = {key: values.pop() for key in keys if key in _SETTINGS and len(shown) > 1
+              and len(values := {row[key] for row in shown.values()}) == 1}
+    keys = [key for key in keys if key not in common]
     if shown:
         yield Table("Models with their texts, settings and scores", ["model", *map(words_of, keys)],
                     [[name, *map(row.get, keys)] for name, row in shown.items()])
+    if common:
+        yield Table("Settings that all of these models share", ["setting", "value"],
+                    [[words_of(key), value] for key, value in common.items()])
 
 
 def _description(study: Study, directory: StudyDirectory) -> dict[str, Cell]:
@@ -500,11 +512,12 @@ def space(study: Study) -> Iterator[Part]:
 
 
 _SECTIONS = {
-    "Overview": overview, "Loss": losses, "Predictions of masked words": predictions,
-    "Difficulty of masking": masking, "Ranks of masked words": ranks,
-    "Vocabularies": vocabularies, "Corpora": corpora, "Tasks": tasks, "Benchmark suites": suites,
-    "Scores over training": over_training, "Correlation of predictions with tasks": correlations,
-    "Embedding space": space, "Lineage": lineage, "Energy": energy}
+    "All scores": glance, "Tasks": tasks, "Benchmark suites": suites,
+    "Predictions of masked words": predictions, "Difficulty of masking": masking,
+    "Ranks of masked words": ranks, "Scores over training": over_training,
+    "Correlation of predictions with tasks": correlations, "Loss": losses,
+    "Vocabularies": vocabularies, "Corpora": corpora, "Embedding space": space,
+    "Models and directories": overview, "Energy": energy, "Lineage": lineage}
 
 
 def make_sections(study: Study) -> Iterator[Section]:

@@ -136,6 +136,11 @@ class Study:
         return seen.values()
 
 
+def objective_of(line: JsonMapping) -> bool:
+    """Return whether a step of training predicted next tokens rather than masked ones."""
+    return "causal_accuracy" in line
+
+
 def kind_of(line: JsonMapping) -> str:
     """Name the kind of a line by its keys; empty for none that is known."""
     return next((kind for kind, keys in _KINDS.items() if line.keys() >= {*keys.split()}), "")
@@ -288,7 +293,7 @@ def _scored(study: Study, path: Path) -> tuple[dict[str, str], str]:
 
     Returns:
         the models by the names of their predictions, except models with several predictions; and
-        the name of the gold records.
+        the name of the gold records, or of the scores if several sets have the same name.
     """
     steps = {step.get("sha256", ""): step for step in study.files.values()}
     known = {one.record.get("sha256"): str(one.path) for one in study.directories}
@@ -297,6 +302,10 @@ def _scored(study: Study, path: Path) -> tuple[dict[str, str], str]:
               for name, step in predictions_of(path, steps).items()}
     counts = Counter(models.values())
     gold = source_stem(next(iter(read_record(path)["inputs"]))) if models else ""
+    digests = {digest for step in study.files.values() if step.get("command") == "score-tasks"
+               for name, digest in [*step.get("inputs", {}).items()][:1]
+               if source_stem(name) == gold}
+    gold = source_stem(str(path)) if len(digests) > 1 else gold
     return {name: one for name, one in models.items() if counts[one] == 1}, gold
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import io
 import json
+import math
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import pytest
@@ -18,6 +21,7 @@ from bmtools.io.provenance.manifest import hash_directory
 from bmtools.study.reports.charts import Chart, Curve, Point, line_chart
 from bmtools.study.reports.drawing import COLOURS, written_figure
 from bmtools.study.reports.report import write_report
+from bmtools.study.reports.sections import losses
 from bmtools.study.reports.study import read_study
 
 SIZES = (10_000, 110_000, 1_110_000)  # tokens of the texts of each model and of those before it
@@ -135,8 +139,9 @@ def test_settings_stand_beside_scores(page: Page, lines: dict[str, Any]) -> None
     assert [row["text"] for row in found] == ["text-0.jsonl", "text-1.jsonl", "text-2.jsonl"]
     assert [row["from"] for row in found] == ["", "base", "small"]
     assert [row["tokens trained on"] for row in found] == [4000, 9000, 15000]
-    assert found[0]["layer decay"] == 0.95 and found[0]["learning rate"] == "0.001, 0.002"
-    assert [row["pppl"] for row in found] == [line["pppl"] for line in lines["pppl.jsonl"]]
+    assert page.tables["Settings that all of these models share"][1:] == [
+        ["layer decay", 0.95], ["learning rate", "0.001, 0.002"]]
+    assert [row["PPPL"] for row in found] == [line["pppl"] for line in lines["pppl.jsonl"]]
 
 
 def test_losses_are_overlaid_with_held_out_text(page: Page, lines: dict[str, Any]) -> None:
@@ -181,7 +186,7 @@ def test_documents_about_outputs_are_no_outputs(tmp_path: Path, page: Page,
 
 def _seconds(folder: Path, model: str) -> str:
     record = json.loads((folder / "out" / model / "bmtools.json").read_text())
-    return f"{record['wall_seconds']:.3f}"
+    return f"{record['wall_seconds']:.2g}"
 
 
 def test_energies_of_each_kind_stand_apart(page: Page, folder: Path) -> None:
@@ -268,7 +273,9 @@ def test_a_run_that_stopped_before_its_first_report_is_listed(tmp_path: Path) ->
     write_record(tmp_path / "log.jsonl", command="pretrain", energy={"run": "one", "hours": 3.0})
     write_report([tmp_path], tmp_path / "page.html")
     content = (tmp_path / "page.html").read_text()
-    assert "1 step, 20 tokens trained on, 3 hours" in content
+    for value, name in (("20", "tokens trained on"), ("3 h 0 min", "computing time")):
+        assert f"<dt>{name}</dt><dd>{value}</dd>" in content
+    assert "<dd>1 step</dd>" in content
     tables = Page(content).tables
     [row] = tables["Models, vocabularies and other directories"][1:]
     assert (row[0], row[5]) == ("model (unfinished)", 20)
@@ -304,7 +311,7 @@ def test_models_of_one_name_are_told_apart(tmp_path: Path) -> None:
     write_report([tmp_path], tmp_path / "page.html")
     tables = Page((tmp_path / "page.html").read_text()).tables
     head, *rows = tables["Models with their texts, settings and scores"]
-    assert head == ["model", "text", "tokens trained on", "mrr", "pppl", "bits per character"]
+    assert head == ["model", "text", "tokens trained on", "MRR", "PPPL", "bits per character"]
     assert rows == [["a/model", "a.jsonl", 0, 0.25, 10.5, 1.5],
                     ["b/model", "b.jsonl", 0, "", 20.5, 2.5]]
     for title in ("Fine-tuning, over seeds", "Predictions against gold records"):
@@ -385,7 +392,7 @@ def test_a_run_is_one_however_many_outputs_it_has(tutorial: Path) -> None:
     """Its tokens are not hidden by the log, and its phases are listed after it and drawn once."""
     write_report([tutorial], tutorial / "page.html")
     content = (tutorial / "page.html").read_text()
-    assert "200 tokens trained on" in content
+    assert "<dt>tokens trained on</dt><dd>200</dd>" in content
     page = Page(content)
     rows = page.tables["Models, vocabularies and other directories"][1:]
     assert [row[:2] for row in rows if "pretrain" in row[1]] == [
@@ -419,7 +426,7 @@ def test_predictions_have_the_name_of_their_model(tutorial: Path) -> None:
     write_report([tutorial], tutorial / "page.html")
     tables = Page((tutorial / "page.html").read_text()).tables
     models = ["tagger", "rival", "one", "two", "by hand"]
-    for title, names in (("Fine-tuning, over seeds", ["tagger"]), ("f1 (ner, test)", models),
+    for title, names in (("Fine-tuning, over seeds", ["tagger"]), ("F1 (ner, test)", models),
                          ("Predictions against gold records", models),
                          ("Differences between models", ["tagger - by hand"])):
         assert [row[0] for row in tables[title][1:]] == names
@@ -442,13 +449,93 @@ def test_a_log_and_its_checkpoint_are_one_run(folder: Path, lines: dict[str, Any
     assert [*read_study([folder / "out/base", log]).runs] == ["base", "small"]
 
 
-def test_long_runs_are_thinned_but_not_their_borders(tmp_path: Path) -> None:
-    from bmtools.study.reports.sections import losses
+def write_lines(path: Path, *lines: dict[str, Any]) -> Path:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
 
+
+def sentences(path: Path, tmp_path: Path) -> str:
+    """Return the words of the verdict of a page."""
+    write_report([path], tmp_path / "page.html")
+    [found] = re.findall(r"<section class=.verdict.*?<dl>", (tmp_path / "page.html").read_text(),
+                         re.S)
+    return html.unescape(" ".join(re.sub("<[^>]+>", "", found).split()))
+
+
+def test_the_verdict_names_the_better_model_and_what_would_decide(tmp_path: Path) -> None:
+    """Twice the standard error needs (1 + 0.84/1.96)² times the documents for a power of 80 %."""
+    line = {"compared": ["a", "b"], "metric": "f1", "difference": -0.009, "p": 0.05,
+            "interval": [-0.018, 0.0], "unit": "document", "units": 100, "seeds": [3, 3],
+            "seeds_needed": 5}
+    found = sentences(write_lines(tmp_path / "s.jsonl", line), tmp_path)
+    assert found.startswith(
+        "b is better than a on the test set by 0.9 points of F1 (p 0.05): not shown Based on 100 "
+        "documents and 3 fine-tuning seeds of each model.")
+    assert found.endswith("Estimate: if the difference stays the same, about 100 more documents or "
+                          "5 seeds of each model instead of 3 would decide.")
+
+
+def test_the_verdict_of_several_sets_is_of_their_mean(tmp_path: Path) -> None:
+    lines = [{"compared": pair, "set": name, "metric": "f1", "difference": sign * size, "p": 0.2,
+              "interval": [sign * size - 0.03, sign * size + 0.03], "unit": "record", "units": 9}
+             for name, size in (("x", 0.04), ("y", 0.02))
+             for pair, sign in ((["a", "b"], 1), (["a", "c"], 2), (["b", "c"], 1))]
+    found = sentences(write_lines(tmp_path / "s.jsonl", *lines), tmp_path)
+    # Half of the interval of the mean is 0.03 / sqrt(2), and there are three pairs of models.
+    p_value = 3 * 2 * NormalDist().cdf(-1.959964 * 0.03 / (0.03 / math.sqrt(2)))
+    assert found.startswith("a is better than b on average over 2 sets by 3.0 points of F1 "
+                            f"(p {p_value:.2g}): shown")
+    assert found.endswith("a is the best of 3 models, and shown to be better than b, c.")
+
+
+def test_lower_bits_per_character_are_better_and_shown(tmp_path: Path) -> None:
+    found = sentences(write_lines(tmp_path / "s.jsonl", {
+        "compared": ["a", "b"], "metric": "bits_per_character", "difference": 0.5, "p": 0.001,
+        "interval": [0.25, 0.75], "unit": "record", "units": 9}), tmp_path)
+    assert found.startswith("b is better than a at predicting masked words by 0.5 bits per "
+                            "character (p 0.001): shown Based on 9 records.")
+
+
+@pytest.mark.parametrize(("lines", "expected"), [
+    ([{"model": "a", "task": "ner", "f1": 0.5}, {"model": "b", "task": "ner", "f1": 0.75}],
+     "b has the best score of 2 models: F1 (ner) 0.750, before a with 0.500: not tested"),
+    ([{"model": "a", "task": "ner", "f1": 0.5}], "a has a score: F1 (ner) 0.500 "),
+    ([{"step": step, "of": 3, "loss": loss, "tokens_seen": 1000 * step, **more} for step, loss, more
+      in ((1, 3.5, {"causal_accuracy": 0.5}), (2, 6.5, {}), (3, 4.5, {}))],
+     "The loss of s went from 6.5 to 4.5 in 3k tokens")])
+def test_the_verdict_without_a_test(lines: list[dict[str, Any]], expected: str,
+                                    tmp_path: Path) -> None:
+    assert sentences(write_lines(tmp_path / "s.jsonl", *lines), tmp_path).startswith(expected)
+
+
+def test_a_loss_is_interrupted_where_the_objective_changes(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "log.jsonl", *(
+        {"step": step, "of": 4, "phase": "a" if step < 3 else "b", "loss": 1.0 * step,
+         "tokens_seen": step, **({"causal_accuracy": 0.5} if step < 3 else {})}
+        for step in range(1, 5)))
+    _, chart, _ = losses(read_study([path]))
+    assert isinstance(chart, Chart)
+    with written_figure(io.BytesIO(), "svg", 340, 200) as figure:
+        drawn = chart.draw(figure.add_subplot())["log"]
+    assert [*map(str, drawn.get_ydata())] == ["1.0", "2.0", "nan", "3.0", "4.0"]
+
+
+def test_sets_whose_files_have_the_same_name_are_named_by_their_scores(tmp_path: Path) -> None:
+    for number, name in enumerate(("diseases", "drugs")):
+        found = write_lines(tmp_path / f"{name}-found.jsonl", {"id": name, "text": "Ha tosse."})
+        digest = write_record(found, command="predict", settings={"model": "bio"})
+        scores = write_lines(tmp_path / f"{name}.jsonl", {
+            "model": f"{name}-found", "task": "ner", "f1": 0.25 + number / 4})
+        write_record(scores, command="score-tasks", inputs={
+            f"{name}/test.jsonl": str(number) * 64, found.name: digest})
+    assert {line["set"] for line in read_study([tmp_path]).lines["tasks"]} == {"diseases", "drugs"}
+
+
+def test_long_runs_are_thinned_but_not_their_borders(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text("".join(json.dumps(
         {"step": step, "of": 1000, "phase": "a" if step < 333 else "b", "loss": 1 / step,
          "tokens_seen": step}) + "\n" for step in range(1, 1001)))
-    _, chart = losses(read_study([tmp_path]))
+    _, chart, _ = losses(read_study([tmp_path]))
     assert isinstance(chart, Chart)
     steps = [float(row[1] or 0) for row in chart.table.rows]
     assert len(steps) < 70 and {332, 1000} <= {*steps} and steps == sorted(steps)
@@ -466,10 +553,10 @@ def test_colours_have_the_contrast_that_wcag_asks_for(theme: int) -> None:
     """At the level AA: 4.5 for words, 3 for what is drawn (1.4.3, 1.4.11)."""
     paper = _luminance(COLOURS["paper"][theme])
     for name, both in COLOURS.items():
-        if name not in ("paper", "line", "mark", "open"):
+        if name not in ("paper", "line", "mark", "open", "soft"):
             light, dark = sorted((paper, _luminance(both[theme])), reverse=True)
             assert (light + 0.05) / (dark + 0.05) >= (
-                4.5 if name in ("ink", "faint", "strong") else 3), name
-    for marker in ("mark", "open"):
+                4.5 if name in ("ink", "faint", "strong", "good", "warn") else 3), name
+    for marker in ("mark", "open", "soft"):
         dark, light = sorted(_luminance(COLOURS[name][theme]) for name in ("ink", marker))
         assert (light + 0.05) / (dark + 0.05) >= 4.5

@@ -20,7 +20,8 @@ pytestmark = [
 CHARTS = """
 (() => {
   const small = [], outside = [], covered = [];
-  for (const svg of document.querySelectorAll("figure > svg")) {
+  for (const svg of [...document.querySelectorAll("figure svg")].filter(
+      one => one.checkVisibility())) {
     const frame = svg.getBoundingClientRect();
     const scale = frame.width / svg.viewBox.baseVal.width;
     const boxes = [...svg.querySelectorAll("text")].map(

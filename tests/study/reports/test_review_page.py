@@ -4,7 +4,7 @@ import json
 from html.parser import HTMLParser
 
 from bmtools.records import Record
-from bmtools.study.reports.review_page import render_review_page
+from bmtools.study.reports.pages import render_review_page
 from bmtools.translation.projection.confidence import Vote
 from bmtools.translation.projection.documents import pair_document
 from bmtools.translation.projection.pairs import Projection
