@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 LIMITS = {
-    "code lines": 41_000,  # without docstrings, comments and blank lines
-    "functions": 3330,  # including methods and nested functions
+    "code lines": 41_145,  # without docstrings, comments and blank lines
+    "functions": 3332,  # including methods and nested functions
     "files": 400,
     "options": 253,  # distinct long options
     "options of one command": 48,  # of the command with most options

@@ -48,6 +48,11 @@ def as_tables(step: CommandStep) -> None:
     step.context.meta[_AS_TABLE] = True
 
 
+def asks_for_tables(step: CommandStep) -> bool:
+    """Return whether `--table` was given."""
+    return bool(step.context.meta.get(_AS_TABLE))
+
+
 def shows_tables(step: CommandStep, output: str = STDOUT) -> bool:
     """Return whether results go to stdout as tables instead of JSON Lines."""
     as_table = step.context.meta.get(_AS_TABLE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,19 @@ import click
 
 from bmtools.cli.options import Command, takes_rejects, usage_errors, writes_file
 from bmtools.cli.parameters import InputRecords, NamedInput
-from bmtools.cli.results import finish, print_results, reports
+from bmtools.cli.results import asks_for_tables, finish, print_results, reports
 from bmtools.cli.scoring_options import fails_under, scoring_closing
 from bmtools.cli.settings import takes_values
 from bmtools.cli.step import CommandStep
+from bmtools.cli.tables import estimated, print_lines, print_table
 from bmtools.errors import Reject
 from bmtools.io.sources import STDIN
+from bmtools.records import JsonMapping
 from bmtools.statistics.settings import StatisticsConfig
 from bmtools.tasks.settings import TaskScoresConfig
+from bmtools.values import format_estimate, heading
+
+_MOST_TYPES, _MOST_ERRORS, _NONE = 4, 4, "-"
 
 
 @click.command("score-tasks", cls=Command, examples=(
@@ -33,7 +39,8 @@ from bmtools.tasks.settings import TaskScoresConfig
 @fails_under("the first metric of any predictions")
 @takes_values(TaskScoresConfig, StatisticsConfig)
 def command(step: CommandStep, gold: str, predictions: tuple[str, ...], reject: Reject,
-            plot: Path | None, output: str, fail_under: float | None, **options: Any) -> None:
+            plot: Path | None, output: str, details: str | None, fail_under: float | None,
+            **options: Any) -> None:
     """Score predictions of a task against gold records, and compare models.
 
     GOLD contains annotated records. PREDICTIONS contains the same records as predict wrote them,
@@ -52,8 +59,9 @@ def command(step: CommandStep, gold: str, predictions: tuple[str, ...], reject: 
         if gold == STDIN and STDIN in (predictions or (STDIN,)):
             raise click.UsageError("found stdin for GOLD and PREDICTIONS; name a file for one")
         runs = name_predictions(predictions or step.sources(()))
-        lines = task_scores(gold, runs, reject=reject, **options)
-    print_results(step, lines, output)
+        lines = task_scores(gold, runs, details=details, reject=reject, **options)
+    print_results(step, lines, output,
+                  _print_all if details or asks_for_tables(step) else _print_summary)
     if plot is not None:
         from bmtools.study.reports.report import plot_lines
 
@@ -64,3 +72,40 @@ def command(step: CommandStep, gold: str, predictions: tuple[str, ...], reject: 
         check_bound(scored, main, at_least=fail_under)
     unit = "questions" if "questions" in scored[0] else "records"
     finish(step, scoring_closing(lines, main, unit, lowest=False))
+
+
+def _print_summary(lines: Sequence[JsonMapping]) -> None:
+    """Print the main scores of all annotations and of each type, and the most frequent errors."""
+    scored, others = [[line for line in lines if ("task" in line) is has_task]
+                      for has_task in (True, False)]
+    main, strict = estimated(scored[0]) or "f1", "strict " * ("relaxed_f1" in scored[0])
+    keys, rows = [*[key for key in ("precision", "recall") if key in scored[0]], main], []
+    for line in scored:
+        by = sorted(next(iter(line.get("by", {}).values()), {}).items(),
+                    key=lambda one: -one[1].get("support", 0))
+        rows += [[line["model"], kind, *(format_estimate(key, own.get(key), {
+            **own.get("intervals", {}), main: own.get("interval")}.get(key)) for key in keys)]
+            for kind, own in [("all", line), *by[:_MOST_TYPES]]]
+    print_table(["model", "type", *(strict + heading(key) for key in keys)], rows, text_columns=2)
+    for line in (line for line in scored if "confusion" in line):
+        print(f"Most frequent errors of {line['model']}: {_frequent_errors(line)}")
+    print("--table shows all scores")
+    print_lines([line for line in others if line["metric"] == main])
+
+
+def _frequent_errors(line: JsonMapping) -> str:
+    """Spell the most frequent kinds of wrong annotations, with their numbers."""
+    counts = {f"false {found}" if gold == _NONE else f"{gold} missed" if found == _NONE else
+              f"{gold} taken for {found}": count for gold, row in line.get("confusion", {}).items()
+              for found, count in row.items() if gold != found}
+    counts |= {"with wrong borders": line.get("errors", {}).get("boundary", 0)}
+    ranked = sorted(counts, key=lambda words: -counts[words])[:_MOST_ERRORS]
+    return ", ".join(f"{counts[words]} {words}" for words in ranked if counts[words]) or "none"
+
+
+def _print_all(lines: Sequence[JsonMapping]) -> None:
+    """Print all scores, with the confusion of types or labels in words."""
+    print_lines([{**{key: value for key, value in line.items() if key != "confusion"}, **{
+        f"annotated {'nothing' if gold == _NONE else gold}, found": {
+            "nothing" if found == _NONE else found: count for found, count in row.items()}
+        for gold, row in line.get("confusion", {}).items()}} for line in lines])

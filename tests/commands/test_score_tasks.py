@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -154,3 +155,30 @@ def test_wrong_tags_of_tokens_are_named(run: Run, write_lines: Write,
     outcome = run("score-tasks", gold, found)
     assert (outcome.code, outcome.err.count("\n")) == (1, 1)
     assert "f.jsonl:1: key 'predicted.subtokens[0][1]': found text" in outcome.err
+
+
+def test_a_terminal_shows_six_lines_and_table_shows_the_rest(
+        run: Run, write_lines: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Markdown here, as stdout is captured; the terminal's table has the same rows."""
+    def record(number: int, key: str, *spans: tuple[int, int, str]) -> dict[str, Any]:
+        entities = [{"start": start, "end": end, "type": kind} for start, end, kind in spans]
+        return {"id": str(number), "text": "Asma e aspirina oggi.",
+                **({"predicted": {"entities": entities}} if key else {"entities": entities})}
+
+    gold = write_lines("gold.jsonl", *(
+        record(number, "", (0, 4, "DISEASE"), (7, 15, "DRUG")) for number in range(20)))
+    found = write_lines("found.jsonl", *(record(number, "predicted", *(
+        [(0, 4, "DRUG")] if number < 3 else [(0, 6, "DISEASE")] if number < 5 else
+        [(0, 4, "DISEASE"), (16, 20, "DRUG")] if number < 6 else [(0, 4, "DISEASE")]),
+        (7, 15, "DRUG")) for number in range(20)))
+    full = run("score-tasks", gold, found, "--table", "--resamples", 0).out
+    assert re.search("annotated DISEASE, found +DISEASE 17, DRUG 3\n", full)
+    assert "relaxed f1" in full
+    monkeypatch.setattr("bmtools.cli.results.shows_tables", lambda *_: True)
+    lines = run("score-tasks", gold, found, "--resamples", 0).out.splitlines()
+    assert [line.split("|")[2].strip() for line in lines[:5] if "--" not in line] == [
+        "type", "all", "DISEASE", "DRUG"]
+    assert "strict precision" in lines[0] and "strict f1" in lines[0]
+    assert lines[5:] == [
+        "Most frequent errors of found: 3 DISEASE taken for DRUG, 2 with wrong borders, "
+        "1 false DRUG", "--table shows all scores"]
