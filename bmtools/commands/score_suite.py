@@ -49,7 +49,7 @@ _WIDEST = 10_000
 def command(step: CommandStep, results: tuple[str, ...], suite: str, published: Shown,
             baseline: str | None, name: str | None, lists_sets: bool, form: str | None,
             plot: Path | None, output: str) -> None:
-    """Average scores on a benchmark suite like its paper.
+    """Average scores on a benchmark suite in the same way as its paper.
 
     RESULTS are JSON Lines from score-tasks or finetune, or directories from finetune; no file or -
     means stdin. The set is named by SET=, or by the file name, or by the key "set" in lines. Prints

@@ -113,7 +113,7 @@ class RelationsTask(Task[PairsExample, PairInput]):
         missed = sum(len(own) for _, own in labelled)
         types = sorted(labels.keys() - {self.config.no_relation_label})
         if not types:
-            self._refuse(name, [record for record, _ in found], labels.total())
+            self._raise_unrelated(name, [record for record, _ in found], labels.total())
         if name == TRAIN:
             self.labels = [self.config.no_relation_label, *types]
             self._add_tokens(candidate for _, candidates in found for candidate in candidates)
@@ -140,7 +140,7 @@ class RelationsTask(Task[PairsExample, PairInput]):
                          f"than {self.max_length} tokens, which were cut around both entities")
         return Split(examples, counts, notes)
 
-    def _refuse(self, name: str, records: Sequence[Record], pairs: int) -> None:
+    def _raise_unrelated(self, name: str, records: Sequence[Record], pairs: int) -> None:
         """Raise an error for a set without related pairs; name the setting that excludes them."""
         for fields, key in ((("head_types", "tail_types"), "entities"), (("types",), "relations")):
             known = sorted({one["type"] for record in records for one in record.get(key, ())})

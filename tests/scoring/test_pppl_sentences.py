@@ -29,7 +29,7 @@ def made_up(tokens: int, seed: int = 0) -> EncodedSentence:
                            np.arange(1, tokens + 1), np.zeros(tokens + 3))
 
 
-def twin(sentence: EncodedSentence, variant: Variant) -> list[tuple[int, int]]:
+def simple_spans(sentence: EncodedSentence, variant: Variant) -> list[tuple[int, int]]:
     """Choose spans position by position, as described by Kauf and Ivanova 2023."""
     spans = []
     scored = set(sentence.positions.tolist())
@@ -48,10 +48,10 @@ def test_spans_equal_a_simple_version(variant: Variant, any_model: CheckpointPre
              "La malattia di Parkinsonxyz riduce la dopamina nel cervello."]
     for text in texts:
         sentence = read(any_model, text)
-        assert list(map(tuple, masked_spans(sentence, variant))) == twin(sentence, variant)
+        assert list(map(tuple, masked_spans(sentence, variant))) == simple_spans(sentence, variant)
     for seed in range(5):
         sentence = made_up(50, seed)
-        assert list(map(tuple, masked_spans(sentence, variant))) == twin(sentence, variant)
+        assert list(map(tuple, masked_spans(sentence, variant))) == simple_spans(sentence, variant)
 
 
 def test_special_tokens_in_a_text_are_read_as_text(any_model: CheckpointPredictor) -> None:

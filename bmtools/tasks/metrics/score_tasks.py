@@ -446,7 +446,7 @@ def find_task(gold: Mapping[str, Record], predicted: Mapping[str, Record], key: 
     first = next(iter(predicted.values()))
     held = first.get(key)
     if not isinstance(held, dict):
-        _refuse_without(first, key)
+        _raise_missing(first, key)
     known = [name for name in _KEYS if name in held and name in gold[first["id"]]]
     if "label" in known and "score" in known:
         known.remove("score")
@@ -472,7 +472,7 @@ def match_predictions(gold: Record, record: Record, task: str, key: str) -> Reco
     own = TASK_METRICS[task].key
     held = record if key == own else record.get(key)
     if not isinstance(held, dict):
-        _refuse_without(record, key)
+        _raise_missing(record, key)
     if own not in held:
         found = ", ".join(held) or "nothing"
         raise RecordError(record.place, f"key '{key}.{own}' is missing; found {found}; "
@@ -529,7 +529,7 @@ def _choose_tag(tag: str, types: Collection[str | None], merged: str | None) -> 
     return f"{prefix}-{merged or kind}"
 
 
-def _refuse_without(record: Record, key: str) -> NoReturn:
+def _raise_missing(record: Record, key: str) -> NoReturn:
     """Raise an error for a record without predictions, and name keys that may contain some."""
     held = [name for name, value in record.items() if name in _KEYS or (
         isinstance(value, dict) and not value.keys().isdisjoint(_KEYS))]

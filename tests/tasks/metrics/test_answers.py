@@ -22,7 +22,7 @@ from bmtools.tasks.metrics.answers import (
 )
 
 
-def squad_twin(golds: list[str], found: str) -> tuple[float, float]:
+def squad_script(golds: list[str], found: str) -> tuple[float, float]:
     """Exact match and F1 by SQuAD's published script; with several golds, as in SQuAD 2.0."""
     def words(text: str) -> list[str]:
         kept = "".join(sign for sign in text.lower() if sign not in string.punctuation)
@@ -53,7 +53,7 @@ def squad_twin(golds: list[str], found: str) -> tuple[float, float]:
 def test_answers_equal_hand_computed_scores(golds: list[str], found: str, exact: float,
                                             f1: float) -> None:
     assert match_answer(golds, found) == (exact, pytest.approx(f1))
-    assert squad_twin(golds, found) == (exact, pytest.approx(f1))
+    assert squad_script(golds, found) == (exact, pytest.approx(f1))
 
 
 def perturbed(answer: str, context: str, rng: random.Random) -> str:
@@ -80,7 +80,7 @@ def test_answer_scores_equal_squads_script_on_real_data(data: Path, name: str) -
             for question in paragraph["qas"]:
                 golds = [answer["text"] for answer in question["answers"]]
                 found = perturbed(golds[0], paragraph["context"], rng)
-                assert match_answer(golds, found) == pytest.approx(squad_twin(golds, found))
+                assert match_answer(golds, found) == pytest.approx(squad_script(golds, found))
                 count += 1
     assert count in (1809, 7609)
 
