@@ -35,7 +35,7 @@ from bmtools.status import counted
 def command(step: CommandStep, records: RecordReader, reject: Reject, models: tuple[Path, ...],
             config: EmbeddingSpaceConfig, inference: InferenceConfig, plot: Path | None,
             output: str) -> None:
-    """Score the spread of words in embedding space, and the separation of rare words.
+    """Score the spread of words in embedding space and the separation of rare words.
 
     Words are runs of letters in any case. The same number is sampled from each frequency band, and
     all models read the same occurrences of each word. Prints a JSON line per checkpoint:
