@@ -84,12 +84,14 @@ def main(study: Path) -> None:
         folder = Path(name)
         write_report([study], folder / "page.html", "Quickstart")
         with browser(folder / "profile") as page:
-            take(page, folder / "page.html", "report", 1400, False, "predictions", 860)
-            take(page, folder / "page.html", "report-phone", 380, True, "loss", 1000)
+            take(page, folder / "page.html", "report", 1280, False, height=1000)
+            take(page, folder / "page.html", "report-phone", 400, True, height=1100)
             # From the folder with the sources, so that no place of this machine is shown.
             example, out = study.resolve().parent, study.name
             take_terminal(page, example, "lineage", WIDE, False, "lineage",
                           f"{out}/tagger-pretrained")
+            take_terminal(page, example, "score-tasks", WIDE, False, "score-tasks",
+                          f"{out}/test.jsonl", f"{out}/predicted.jsonl")
 
 
 if __name__ == "__main__":

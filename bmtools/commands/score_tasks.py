@@ -88,7 +88,8 @@ def _print_summary(lines: Sequence[JsonMapping]) -> None:
             for kind, own in [("all", line), *by[:_MOST_TYPES]]]
     print_table(["model", "type", *(strict + heading(key) for key in keys)], rows, text_columns=2)
     for line in (line for line in scored if "confusion" in line):
-        print(f"Most frequent errors of {line['model']}: {_frequent_errors(line)}")
+        name = f" of {line['model']}" * (len(scored) > 1)
+        print(f"Most frequent errors{name}: {_frequent_errors(line)}")
     print("--table shows all scores")
     print_lines([line for line in others if line["metric"] == main])
 

@@ -180,5 +180,5 @@ def test_a_terminal_shows_six_lines_and_table_shows_the_rest(
         "type", "all", "DISEASE", "DRUG"]
     assert "strict precision" in lines[0] and "strict f1" in lines[0]
     assert lines[5:] == [
-        "Most frequent errors of found: 3 DISEASE taken for DRUG, 2 with wrong borders, "
+        "Most frequent errors: 3 DISEASE taken for DRUG, 2 with wrong borders, "
         "1 false DRUG", "--table shows all scores"]
