@@ -230,8 +230,8 @@ def test_real_json_lines_pass_through(run, data: Path, name: str, records: int) 
 
 def test_help_warns_of_the_italian_relations(run) -> None:
     text = " ".join(run("import", "chemprot", "--help-all").out.split())
-    assert "Italian files seem to name the entities of the English ones" in text
-    assert "47 % of those of train join a chemical and a gene" in text
+    assert "Italian files seem to refer to the English entities" in text
+    assert "47 % of the relations in train join a chemical and a gene" in text
 
 
 NOTE = "".join(f"Riga {number} della visita.\n" for number in range(10))

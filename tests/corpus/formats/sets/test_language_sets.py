@@ -237,7 +237,7 @@ def test_sets_of_texts_and_classes_are_imported(make: Make, imported, run) -> No
     assert mentions(record) == [("inn", "paracétamol"), ("rhythm_tdte", "matin")]
     failed = run("import", "jsonl", "splits/train.json", "--columns",
                  "text=clinical_case,label=icd")
-    assert "key 'icd': found no such key, expected the label; --columns names" in failed.err
+    assert "key 'icd': found no such key, expected the label; name its key" in failed.err
 
 
 def test_pairs_from_the_hub_are_imported(make: Make, imported) -> None:

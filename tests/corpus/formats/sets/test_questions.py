@@ -146,7 +146,7 @@ def test_biobit_questions_are_read(write) -> None:
     assert first["answers"] == [{"text": "Tosse", "start": 3}]
     assert (first["id"], third["id"], third["meta"]["question"]) == ("a_000", "a_002", "a")
     assert counts["answers that the text does not contain left out"] == 1
-    with pytest.raises(DataError, match=r"found no split 'trian', did you mean 'train'\?; split"):
+    with pytest.raises(DataError, match=r"found no split 'trian', did you mean 'train'\?; name it"):
         list(biobit_records([name], "trian"))
 
 

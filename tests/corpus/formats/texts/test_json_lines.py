@@ -83,7 +83,7 @@ def test_keys_are_mapped(write, given: dict, expected: dict) -> None:
 
 @pytest.mark.parametrize(("line", "message"), [
     ("{", "expected a JSON object"), ("[1]", "expected a JSON object"),
-    ('{"id": "1"}', "key 'text': found no such key, expected text; columns"),
+    ('{"id": "1"}', "key 'text': found no such key, expected text; name its key"),
     ('{"id": "1", "text": 5}', "key 'text': found 5, expected text"),
 ])
 def test_bad_lines_are_reported(write, line: str, message: str) -> None:
