@@ -40,7 +40,7 @@ def test_unit_can_be_another_key() -> None:
         units.add(record)
     assert (len({*units.keys.tolist()}), units.kind) == (3, "meta.patient")
     with pytest.warns(BmtoolsWarning, match=r"^found 3 units by meta.patient, but an interval "
-                      "needs 10; if records do not depend on each other, unit id makes each a "):
+                      "needs 10; if records do not depend on each other, use unit id"):
         units.warn()
     refused: list[RecordError] = []
     assert not [*with_unit(records, "patient", refused.append)]
