@@ -30,7 +30,7 @@ _MARKERS = "osD^vP*"
 
 
 class Estimate(NamedTuple):
-    """A value with the ends of its interval, where it has one."""
+    """A value with the ends of its interval, if it has an interval."""
 
     value: float
     low: float | None = None
@@ -58,8 +58,8 @@ class Curve:
     Args:
         points: in order.
         borders: where phases end, except the last one.
-        breaks: those of them where the objective changes, which interrupts the line.
-        marks: further points beside the line, such as those on held-out text.
+        breaks: borders at which the objective changes; the line is interrupted there.
+        marks: further points next to the line, such as losses on held-out text.
         group: curves of one group share colour and marker.
     """
 
@@ -85,7 +85,7 @@ class Chart:
 
     Args:
         table: the numbers, under the chart's title.
-        summary: what the chart shows, for those who cannot see it.
+        summary: description of the chart for people who cannot see it.
         height: in CSS pixels.
         draw: draws on axes; returns the parts that a legend names.
     """
@@ -103,7 +103,7 @@ class Chart:
                           loc="outside lower left", ncols=columns)
 
     def svg(self, name: str, is_wide: bool = False) -> Markup:
-        """Draw as an element of a page, where the name is unique; narrow ones fit a phone."""
+        """Draw as an element of a page. The name is unique there; narrow charts fit a phone."""
         stream, width = BytesIO(), _WIDE if is_wide else _WIDTH
         with written_figure(stream, "svg", width, self.height) as figure:
             self.draw_on(figure, columns=1 + is_wide)
@@ -112,14 +112,14 @@ class Chart:
 
 @dataclass(frozen=True)
 class Branch:
-    """Content in a tree of what it was made of.
+    """Content in a tree of inputs.
 
     Args:
         anchor: its id in the page.
         name: as its users call it.
-        facts: what it is, and how it was made.
-        is_repeated: whether it stands further up with what it was made of.
-        branches: what it was made of.
+        facts: its kind, and how it was made.
+        is_repeated: whether the tree shows it and its inputs further up.
+        branches: its inputs.
     """
 
     anchor: str
@@ -130,11 +130,11 @@ class Branch:
 
 
 Part = str | Chart | Table | Branch
-"""A part of a section: words to know when reading it, a chart, a table or a tree."""
+"""A part of a section: a note, a chart, a table or a tree."""
 
 
 class Section:
-    """A part of a page: its words, charts, trees, and the tables that belong to no chart."""
+    """A part of a page: its note, charts, trees, and the tables without a chart."""
 
     def __init__(self, title: str, parts: Sequence[Part]) -> None:
         self.anchor, self.title = title.partition(" ")[0].lower(), title
@@ -160,13 +160,13 @@ def write_picture(charts: Sequence[Chart], path: Path) -> None:
 def dot_chart(title: str, unit: str, rows: Sequence[str],
               series: Mapping[str, Sequence[Estimate | None]], log: bool = False,
               most_rows: int | None = None) -> Chart:
-    """Draw values and intervals as points beside the names of rows.
+    """Draw values and intervals as points next to the names of rows.
 
     Args:
         title: a few words.
         unit: of the values.
         rows: names, from the top.
-        series: values of each row by the name of a series; one alone needs no name.
+        series: values of each row by the name of a series; a single series needs no name.
         log: scale of the values.
         most_rows: number of rows that are drawn; the table has all.
     """
@@ -215,8 +215,8 @@ def line_chart(title: str, axis: tuple[str, str], curves: Mapping[str, Curve], l
         axis: names of both axes.
         curves: by their names.
         log: scale of the first axis.
-        joined: draw a line from curve to curve, where each is a point.
-        diagonal: draw where both axes, from 0 to 1, agree.
+        joined: draw a line from curve to curve, if each is a point.
+        diagonal: draw the line on which both axes, from 0 to 1, are equal.
     """
     groups = list(dict.fromkeys(curve.group or key for key, curve in curves.items()))
 

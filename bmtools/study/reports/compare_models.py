@@ -48,12 +48,12 @@ def compare_models(models: Sequence[str | PathLike[str]], texts: RecordSource,
                    **settings: object) -> list[JsonObject]:
     """Measure models on the CPU: `compare_models(["a", "b"], "notes.jsonl")`.
 
-    All read the same texts, cut and tokenized by each its own tokenizer. Masked language models
+    All models read the same texts, each with its own tokenizer. Masked language models
     predict one token of each text. In each turn every model runs once, so that noise falls on all.
 
     Args:
         models: directories of checkpoints, fine-tuned or exported ones among them.
-        texts: records, or a file of them, the first of which are read.
+        texts: records, or a file of records; the first ones are read.
         settings: fields of `SpeedConfig`.
 
     Returns:
@@ -81,7 +81,7 @@ def compare_models(models: Sequence[str | PathLike[str]], texts: RecordSource,
             "model": str(path),
             "kind": exported.format if exported else read_config(path).get("model_type", ""),
             "precision": exported.precision if exported else "float32",
-            # The weights of an exported model are its source's.
+            # An exported model has the weights of its source.
             "parameters": manifest.get("results", {}).get("parameters") if exported
             else count_weights(path),
             "megabytes": round(directory_bytes(path) / 1e6, 3), "cpu": measured[str(path)],
@@ -92,7 +92,7 @@ def compare_models(models: Sequence[str | PathLike[str]], texts: RecordSource,
 
 def _measure(models: Sequence[Path], texts: Sequence[str],
              config: SpeedConfig) -> dict[str, JsonObject]:
-    """Let models take turns, each in a process of its own, and summarize each model's turns."""
+    """Let models take turns, each in a separate process, and summarize each model's turns."""
     turns: dict[str, list[_Turn]] = {str(path): [] for path in models}
     with ExitStack() as stack:
         runners = {name: stack.enter_context(_process()) for name in turns}
@@ -134,7 +134,7 @@ def _load(name: str, texts: Sequence[str], config: SpeedConfig) -> None:
 
 
 def _turn(name: str) -> _Turn:
-    """Run a model over all batches: tokens, its seconds, and those of the tokenizer."""
+    """Run a model over all batches; return tokens, its seconds and the tokenizer's seconds."""
     import numpy as np
     import torch
 
@@ -170,7 +170,7 @@ def _run(checkpoint: Checkpoint, is_masked_lm: bool, ids: Sequence[np.ndarray]) 
     mentions = (torch.arange(inputs.shape[1]) == 0).expand(len(ids), 2, -1)
     if isinstance(model, ExportedModel):
         model(inputs, mask, positions=torch.arange(len(ids)) * inputs.shape[1],
-              mentions=mentions)  # each model takes what it knows
+              mentions=mentions)  # each model uses the inputs of its graph
     elif not is_masked_lm:
         has_own_head = any(hasattr(one, "mentions") for one in model.modules())
         model(input_ids=inputs, attention_mask=mask,

@@ -29,7 +29,7 @@ _LEAST_MODELS = 4  # for an interval by Fisher's z
 
 
 class Score(NamedTuple):
-    """A score, and where it belongs on a curve: its run and tokens, which a model may lack."""
+    """A score, with its run and tokens, if the model has them."""
 
     estimate: Estimate
     run: str = ""
@@ -124,8 +124,8 @@ def tokens_until(points: Sequence[Point], score: float, better_below: bool = Fal
         better_below: whether lower scores are better.
 
     Returns:
-        tokens, interpolated, and the tokens of the checkpoints before and after; words in place of
-        the tokens if the first checkpoint reaches the score, or none does.
+        tokens, interpolated, and the tokens of the checkpoints before and after; text instead of
+        the tokens if the first checkpoint reaches the score, or if no checkpoint does.
     """
     sign = -1 if better_below else 1
     gains = [sign * (point.y - score) for point in points]
@@ -159,7 +159,7 @@ def correlations(study: Study) -> Iterator[Part]:
 
 
 def correlate(first: Sequence[float], second: Sequence[float]) -> list[Cell]:
-    """Return number, Pearson's r, its interval and p, and Spearman's; empty for too few values."""
+    """Return number, Pearson's r, interval and p, and Spearman's r; empty for too few values."""
     if len(first) < _LEAST_MODELS or min(len({*first}), len({*second})) < 2:
         return []
     from scipy.stats import pearsonr, spearmanr

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 _VARIABLES = {light: f"var(--{name})" for name, (light, _) in COLOURS.items()}
 # The style element would apply to the whole page.
 _DROPPED = re.compile(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", re.S)
-# Within a script element these could end it, or be read as markup; JSON may escape them.
+# These characters could end a script element or be read as markup; JSON may escape them.
 _ESCAPED = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 _ROOT = '<svg role="img" stroke-linejoin="round" stroke-linecap="butt" aria-label="{}" '
 
 
 def page_templates() -> Environment:
-    """Return the templates; a value that a page lacks is an error."""
+    """Return the templates; a missing value of a page is an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(loader=PackageLoader("bmtools.study", "reports"), autoescape=True,

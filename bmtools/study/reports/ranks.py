@@ -47,7 +47,7 @@ def gather(lines: Iterable[JsonMapping]) -> tuple[list[str], list[Masking]]:
 
 
 def rank_parts(lines: Sequence[JsonMapping], scores: Sequence[JsonMapping]) -> Iterator[Part]:
-    """Yield what ranks show: their progression, the flow between successive models, words.
+    """Yield the progression of ranks, the flow between successive models, and words.
 
     Args:
         lines: of details.
@@ -102,12 +102,12 @@ def _proposals(names: Sequence[str], masking: Masking) -> Table:
 
 def progression(names: Sequence[str], maskings: Sequence[Masking],
                 estimates: Sequence[Estimate | None]) -> Chart:
-    """Draw the mean over models, and behind it single maskings, the wider the more (figure 3)."""
+    """Draw the mean over models, and single maskings as lines; width is their number (figure 3)."""
     title, values = "Mean reciprocal rank over models", np.array(
         [[line["reciprocal_rank"] for line in row] for row in maskings])
     means = [known or Estimate(mean) for known, mean in
              zip(estimates, values.mean(axis=0).tolist(), strict=True)]
-    # Left out: maskings that all models put first, or none finds.
+    # Maskings that all models put first, or that no model finds, are not drawn.
     paths = Counter(tuple(row) for row in values.tolist() if not set(row) <= {1.0}
                     and any(row)).most_common(_MOST_PATHS)
 

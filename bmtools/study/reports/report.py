@@ -20,7 +20,7 @@ from bmtools.study.reports.verdict import find_verdict
 
 def write_report(paths: Sequence[str | PathLike[str]], output: str | PathLike[str], title: str = "",
                  ) -> JsonObject:
-    """Write the page of what is found in files and directories; the same input, same bytes.
+    """Write the page of files and directories; the same input gives the same bytes.
 
     Args:
         paths: as for `read_study`.
@@ -31,7 +31,7 @@ def write_report(paths: Sequence[str | PathLike[str]], output: str | PathLike[st
         titles of `sections`, and numbers of `charts` and `bytes`.
 
     Raises:
-        BmtoolsError: matplotlib is missing, or a file holds neither models nor scores.
+        BmtoolsError: matplotlib is missing, or the files contain no models and no scores.
     """
     require_matplotlib()
     study = read_study(paths)
@@ -45,7 +45,7 @@ def write_report(paths: Sequence[str | PathLike[str]], output: str | PathLike[st
 
 
 def plot_lines(lines: Iterable[JsonMapping], path: Path, spaces: Iterable[Chart] = ()) -> None:
-    """Draw the charts that a report has of some lines: as a picture, or as the page itself.
+    """Draw the charts of a report on some lines, as a picture or as the page itself.
 
     Args:
         lines: of a command.
@@ -53,7 +53,7 @@ def plot_lines(lines: Iterable[JsonMapping], path: Path, spaces: Iterable[Chart]
         spaces: charts of embedding spaces.
 
     Raises:
-        DataError: nothing to draw.
+        DataError: the lines have no chart.
     """
     study = _study_of(lines, spaces)
     sections = list(make_sections(study))
@@ -68,7 +68,7 @@ def plot_lines(lines: Iterable[JsonMapping], path: Path, spaces: Iterable[Chart]
 
 
 def tables_of(lines: Iterable[JsonMapping]) -> list[Table]:
-    """Return the tables that a report has of some lines."""
+    """Return the tables of a report on some lines."""
     return [table for section in make_sections(_study_of(lines)) for table in section.tables]
 
 

@@ -40,7 +40,7 @@ from bmtools.tasks.metrics.errors import PRECISION
 
 _MOST_CURVES, _MOST_POINTS, _MOST_VALUES, _MOST_TERMS = 6, 60, 35, 3
 _HASH_DIGITS = 12
-# Their files tell of outputs, and are none.
+# Commands whose files describe outputs and are not outputs.
 _DOCUMENTS = {"card", "energy", "lineage", "report", "table"}
 _LENGTHS = ("median", "p95", "max")
 _NOT_COUNTED = {"length_histogram", "words_per_record", "label_bias"}
@@ -93,7 +93,7 @@ def losses(study: Study) -> Iterator[Part]:
 
 
 def _curve(lines: Sequence[JsonObject]) -> Curve:
-    """Make the curve of a run, of which at most some points are drawn, phases' last ones always."""
+    """Return the curve of a run, thinned; the last point of each phase is always kept."""
     own = [line for line in lines if {"tokens_seen", "loss"} <= line.keys()]
     points = [(line.get("phase"), Point(line["tokens_seen"], line.get("mlm") or line["loss"]))
               for line in own]
@@ -111,13 +111,13 @@ def _curve(lines: Sequence[JsonObject]) -> Curve:
 
 
 def vocabularies(study: Study) -> Iterator[Part]:
-    """Show into how many pieces vocabularies break words."""
+    """Show the number of pieces per word of each vocabulary."""
     lines = study.lines["vocabularies"]
     scopes = list(dict.fromkeys(line["scope"] for line in lines))
     found = {(line["vocabulary"], line["scope"]): line["pieces_per_word"] for line in lines}
     names = list(dict.fromkeys(line["vocabulary"] for line in lines))
     if any(value is not None for value in found.values()):
-        yield "1 piece a word: all words are whole."
+        yield "With 1 piece per word, all words are whole."
         yield dot_chart("Pieces per word", "pieces per word", scopes, {name: [
             None if (value := found.get((name, scope))) is None else Estimate(value)
             for scope in scopes] for name in names})
@@ -134,7 +134,7 @@ def vocabularies(study: Study) -> Iterator[Part]:
 
 def _tables(title: str, lines: Sequence[JsonMapping], names: Sequence[str],
             keys: Sequence[str]) -> Iterator[Table]:
-    """Yield a table of the keys that lines have, if there are lines."""
+    """Yield a table of the given keys that lines have, if there are any."""
     known = [key for key in keys if any(line.get(key) is not None for line in lines)]
     if known:
         yield Table(title, [*names, *(words_of(key).replace("megabytes", "size") for key in known)],
@@ -190,7 +190,7 @@ def _counts(key: str, by_corpus: Mapping[str, Mapping[str, int]]) -> Iterator[Ch
 
 
 def lineage(study: Study) -> Iterator[Part]:
-    """Show from each output back to the first bytes how it was made."""
+    """Show how each output was made, back to the first bytes."""
     found, seen = study.lineage, set[str]()
 
     def grow(id: str, role: str) -> Branch:
@@ -210,7 +210,7 @@ def lineage(study: Study) -> Iterator[Part]:
 
 
 def _facts(node: Node) -> str:
-    """State what a node is and how it was made, from its record."""
+    """Describe a node and how it was made, from its record."""
     took = node.record.get("wall_seconds")
     facts = [("{} tokens trained on", node.record.get("tokens_seen") or None),
              ("seed {}", node.record.get("seed")), ("{}", took and Seconds(took)),
@@ -221,7 +221,7 @@ def _facts(node: Node) -> str:
 
 
 def energy(study: Study) -> Iterator[Part]:
-    """Show energy by how it is known: measured, allotted or declared, each apart."""
+    """Show measured, allotted and declared energy, each separately."""
     names = names_of(name for name, _ in study.lineage.steps())
     steps = find_steps((names[name], record) for name, record in study.lineage.steps())
     known = [step for step in steps if step.has_energy]
@@ -245,7 +245,7 @@ def energy(study: Study) -> Iterator[Part]:
 
 def predictions(study: Study) -> Iterator[Part]:
     """Show pseudo-perplexity and reciprocal rank, over the size of the corpus, with settings."""
-    yield "Bars: intervals of 95 %."
+    yield "Bars are intervals of 95 %."
     for metric, words, kind in (("mrr", "mean reciprocal rank", "mrr"),
                                 ("pppl", "pseudo-perplexity", "pppl"),
                                 ("bits_per_character", "bits per character", "pppl")):
@@ -274,7 +274,7 @@ def _grouped(lines: Iterable[JsonObject], key: str) -> dict[str, list[JsonObject
 
 def _progression(study: Study, words: str, lines: Sequence[JsonObject],
                  estimates: Sequence[Estimate]) -> Iterator[Chart]:
-    """Draw a score over the size of the corpora, or over tokens where all read one text.
+    """Draw a score over the size of the corpora, or over tokens if all models read one text.
 
     Checkpoints that a run kept are on its curve instead, see `over_training`. Markers show the
     last corpus (Buonocore et al. 2023, figure 3).
@@ -397,8 +397,8 @@ def _differences(study: Study, of_predictions: bool) -> Iterator[Table]:
 
 
 def masking(study: Study) -> Iterator[Part]:
-    """Show how hard each way of masking is (figure 4 of Pavlova and Makhlouf 2023)."""
-    yield ("Perplexity over masked tokens, as figure 4 of BIOptimus has it. Bars: intervals of "
+    """Show the perplexity of each way of masking (figure 4 of Pavlova and Makhlouf 2023)."""
+    yield ("Perplexity over masked tokens, as in figure 4 of BIOptimus. Bars are intervals of "
            "95 %.")
     for lines in _by_data(study.lines["masking"], "perplexity"):
         corruptions = ", ".join({line["corruption"]: "" for line in lines})
@@ -413,13 +413,13 @@ def masking(study: Study) -> Iterator[Part]:
 
 def ranks(study: Study) -> Iterator[Part]:
     """Show how ranks change from model to model (figure 3 of Buonocore et al. 2023)."""
-    yield "Between models in the order in which they were scored; baselines are left out."
+    yield "Models are in the order in which they were scored. Baselines are not shown."
     yield from rank_parts(study.lines["ranks"], study.lines["mrr"])
 
 
 def tasks(study: Study) -> Iterator[Part]:
     """Show scores on tasks with their intervals."""
-    yield "Bars: intervals of 95 %, of fine-tuning over its seeds."
+    yield "Bars are intervals of 95 %; intervals of fine-tuned models cover their seeds."
     tuned = [(study.name_of(line["checkpoint"]), words_of(metric), values)
              for line in study.lines["finetuned"] for metric, values in line.items()
              if isinstance(values, Mapping) and "mean" in values]
@@ -454,7 +454,7 @@ def tasks(study: Study) -> Iterator[Part]:
 
 
 def _calibration(lines: Iterable[JsonObject]) -> Iterator[Part]:
-    """Draw how often mentions of each score are right (Guo et al. 2017, section 2)."""
+    """Draw the share of correct mentions for each score (Guo et al. 2017, section 2)."""
     calibrated = [line for line in lines if "calibration" in line]
     for task, own in _grouped(calibrated, "task").items():
         title, found = f"Reliability of scores ({task})", dict(zip(
@@ -469,7 +469,7 @@ def _calibration(lines: Iterable[JsonObject]) -> Iterator[Part]:
             chart.summary, chart.height, chart.draw)
     if calibrated:
         names = names_of(line["model"] for line in calibrated)
-        yield "On the dashes, scores are the share that is right."
+        yield "On the dashed line, the score of a mention equals the share of correct mentions."
         yield Table("Calibration of scores", [
             "model", "task", "expected calibration error", "mean score", "precision",
             f"kept at a precision of {PRECISION:.0%}", "from the score"], [
@@ -478,8 +478,8 @@ def _calibration(lines: Iterable[JsonObject]) -> Iterator[Part]:
 
 
 def suites(study: Study) -> Iterator[Part]:
-    """Show scores on benchmark suites beside published ones."""
-    yield "In percent, as papers print them; models with a table are published ones."
+    """Show scores on benchmark suites next to published scores."""
+    yield "Scores are in percent, as in papers. Models with a table are published ones."
     for suite, lines in _grouped(study.lines["suite"], "suite").items():
         known = {name: {**line.get("scores", {}), **line.get("averages", {})}
                  for name, line in zip(model_names(lines), lines, strict=True)}
@@ -492,7 +492,7 @@ def suites(study: Study) -> Iterator[Part]:
 
 
 def space(study: Study) -> Iterator[Part]:
-    """Show how words of each frequency lie in embedding space."""
+    """Show measures of embedding space by the frequency of words."""
     lines = study.lines["space"]
     names = model_names(lines)
     by_model = {name: {f"{band['min_count']:,} to {band['max_count']:,} times": band

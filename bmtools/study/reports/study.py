@@ -1,4 +1,4 @@
-"""A study: models and scores that commands wrote, found in files and directories by their keys."""
+"""A study: models and scores that commands wrote. Files are recognized by the keys of lines."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from bmtools.study.lineages.lineage import kept_by, trace
 from bmtools.study.reports.charts import Chart
 from bmtools.study.reports.labels import names_of
 
-# Of further keys, those whose values are objects.
+# Types of the objects under further keys.
 _FURTHER: dict[str, object] = {"finetuned": MEAN, "corpora": dict[str, float]}
 _REQUIRED = {"masking": "mask_rate corruption", "speed": "cpu", "corpora": "words_per_record",
              "vocabularies": "pieces_per_word"}
-# The first kind whose keys a line has is its own.
+# A line has the first kind whose keys it contains.
 _KINDS = {
     "epochs": "seed epoch", "seeds": "seed best_epoch", "training": "step of", "held-out":
     "step evaluate", "retained": "step retain",
@@ -100,7 +100,7 @@ class Study:
 
     @cached_property
     def lineage(self) -> Lineage:
-        """All that directories and files with records were made of."""
+        """Inputs of all directories and files with records, back to the first bytes."""
         return trace([*(one.path for one in self.directories if one.is_whole),
                       *filter(Path.exists, self.files)])
 
@@ -142,12 +142,12 @@ def objective_of(line: JsonMapping) -> bool:
 
 
 def kind_of(line: JsonMapping) -> str:
-    """Name the kind of a line by its keys; empty for none that is known."""
+    """Return the kind of a line by its keys; empty if it is unknown."""
     return next((kind for kind, keys in _KINDS.items() if line.keys() >= {*keys.split()}), "")
 
 
 def _check(place: str, line: JsonMapping, kind: str) -> None:
-    """Refuse a line of a kind whose values are of other types, or that lacks some."""
+    """Raise an error for a line whose values have other types, or without a required key."""
     converted(line, LINE, place)
     for key, value in line.items():
         if isinstance(value, dict) and key not in KEYS:
@@ -164,7 +164,7 @@ def read_study(paths: Sequence[str | PathLike[str]]) -> Study:
             these, in which all else is skipped.
 
     Raises:
-        DataError: a file that is none of these, or nothing at all.
+        DataError: a named file of another kind, or no model and no score.
     """
     study, found = Study(), list(dict.fromkeys(chain.from_iterable(map(_walk, map(Path, paths)))))
     directories = [path.parent for path, _ in found if path.name in (NAME, _STATE)]
@@ -194,7 +194,7 @@ def read_study(paths: Sequence[str | PathLike[str]]) -> Study:
 
 
 def nothing_found(paths: Sequence[str | PathLike[str]]) -> DataError:
-    """Return the error of files in which there is nothing to show."""
+    """Return the error for files without models and scores."""
     return DataError(f"{', '.join(map(str, paths))}: found neither models nor scores, expected "
                      f"checkpoints, or output of {_READ_BY}")
 
@@ -221,7 +221,7 @@ def _walk(path: Path) -> Iterator[tuple[Path, bool]]:
 def _add_directory(study: Study, path: Path, names: Mapping[str, str], is_kept: bool) -> None:
     """Add a checkpoint or another directory, or the last state of an unfinished run.
 
-    A checkpoint that a run kept has a part of that run's lines, which are not added again.
+    A checkpoint that a run kept contains a part of that run's lines. They are not added again.
     """
     if (path / _STATE).is_file():
         state = read_object(path / _STATE, StepRecord)
@@ -241,7 +241,7 @@ def _add_directory(study: Study, path: Path, names: Mapping[str, str], is_kept: 
 
 
 def _training(lines: Iterable[tuple[str, JsonObject]]) -> list[JsonObject]:
-    """List lines of training; refuse others."""
+    """Return the lines of training; raise an error for other lines."""
     found = []
     for place, line in lines:
         if kind_of(line) not in _TRAINING:
@@ -289,7 +289,7 @@ def _add_lines(study: Study, path: Path, is_named: bool, seen: set[str]) -> None
 
 
 def _scored(study: Study, path: Path) -> tuple[dict[str, str], str]:
-    """Read from the record of scores by score-tasks what they are scores of.
+    """Read the models and the set of a file of scores from the record of score-tasks.
 
     Returns:
         the models by the names of their predictions, except models with several predictions; and

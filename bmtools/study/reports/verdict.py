@@ -81,9 +81,10 @@ def _compare(study: Study, lines: Sequence[JsonMapping]) -> JsonObject:
     """Rank models by their mean gain over the others, and compare the first with the second.
 
     Returns:
-        names of the `best` model, the `other` and all that the best is `shown` to beat; the `gain`
-        over the other, the number of `sets` and their `metrics`; and how many `times` as many
-        documents would show this gain with a power of 80 %, from the width of the interval.
+        `best` and `other`: names of the two models. `shown`: names of all models that the best is
+        shown to beat. `gain`: over the other model. `models`, `sets` and `metrics` of the
+        comparison. `times`: factor by which the number of documents must grow to show this gain
+        with a power of 80 %, from the width of the interval.
     """
     gains: defaultdict[str, defaultdict[str, list[_Gain]]] = defaultdict(lambda: defaultdict(list))
     for line in lines:

@@ -1,4 +1,4 @@
-"""The page of a study: what it reads, and that its figures are those of the files."""
+"""The page of a study: its inputs, and that it shows the numbers of the files."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from bmtools.study.reports.report import write_report
 from bmtools.study.reports.sections import losses
 from bmtools.study.reports.study import read_study
 
-SIZES = (10_000, 110_000, 1_110_000)  # tokens of the texts of each model and of those before it
+SIZES = (10_000, 110_000, 1_110_000)  # tokens of the texts of each model and its predecessors
 
 
 class Page(HTMLParser):
-    """Reads the tables of a page: header, then rows of words and of figures in full."""
+    """Reads the tables of a page: the header, then rows of words and exact numbers."""
 
     def __init__(self, content: str) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ def test_every_score_is_on_the_page(page: Page, lines: dict[str, Any]) -> None:
     assert missing <= {0.15, 0.4, 0.5, 3.3}
 
 
-def test_scores_stand_over_the_size_of_the_corpus(page: Page, lines: dict[str, Any]) -> None:
+def test_scores_are_drawn_over_the_size_of_the_corpus(page: Page, lines: dict[str, Any]) -> None:
     """Of all texts that led to a model, with the last one, as in BioBIT's Figure 3."""
     rows = page.tables["Mean reciprocal rank by tokens of all corpora"]
     assert [[*row[:3], row[-1]] for row in rows[1:]] == [
@@ -133,7 +133,7 @@ def test_curves_of_one_group_share_colour_and_marker() -> None:
     assert looks["a: web"] == looks["c: web"] != looks["b: books"]
 
 
-def test_settings_stand_beside_scores(page: Page, lines: dict[str, Any]) -> None:
+def test_settings_are_shown_with_scores(page: Page, lines: dict[str, Any]) -> None:
     head, *rows = page.tables["Models with their texts, settings and scores"]
     found = [dict(zip(head, row, strict=True)) for row in rows]
     assert [row["text"] for row in found] == ["text-0.jsonl", "text-1.jsonl", "text-2.jsonl"]
@@ -160,7 +160,7 @@ def test_flows_count_maskings(page: Page) -> None:
     assert rows == [[name, "1", 1] for name in ("1", "2", "3", "4", "5", "beyond")]
 
 
-def test_lineage_is_a_tree_in_which_each_content_stands_once(page: Page, folder: Path) -> None:
+def test_lineage_is_a_tree_that_shows_each_content_once(page: Page, folder: Path) -> None:
     base, small, large = (hash_directory(folder / f"out/{model}")[:12] for model in MODELS)
     assert [" ".join(words.split()) for words in page.leaves] == [
         f"large directory by pretrain, 6,000 tokens trained on, {_seconds(folder, 'large')} s, "
@@ -171,7 +171,7 @@ def test_lineage_is_a_tree_in_which_each_content_stands_once(page: Page, folder:
         f"{_seconds(folder, 'base')} s, {base}", "text-0.jsonl source, 000000000000"]
 
 
-def test_documents_about_outputs_are_no_outputs(tmp_path: Path, page: Page,
+def test_documents_about_outputs_are_not_outputs(tmp_path: Path, page: Page,
                                                 lines: dict[str, Any]) -> None:
     folder = tmp_path / "study"
     write_study(folder)
@@ -189,7 +189,7 @@ def _seconds(folder: Path, model: str) -> str:
     return f"{record['wall_seconds']:.2g}"
 
 
-def test_energies_of_each_kind_stand_apart(page: Page, folder: Path) -> None:
+def test_kinds_of_energy_have_separate_columns(page: Page, folder: Path) -> None:
     head, *rows = page.tables["Energy and emissions of steps"]
     assert head[:6] == ["step", "command", "kWh measured", "kWh declared", "kg CO2eq measured",
                         "kg CO2eq declared"]
@@ -201,7 +201,7 @@ def test_energies_of_each_kind_stand_apart(page: Page, folder: Path) -> None:
             *energy["kg_co2eq"].values()]
 
 
-def test_the_page_stands_alone(page: Page) -> None:
+def test_the_page_loads_no_other_file(page: Page) -> None:
     tags = {tag for tag, _ in page.tags}
     assert not {"script", "link", "iframe", "object", "base", "form"} & tags
     links = [value for _, found in page.tags for key, value in found.items()
@@ -220,7 +220,8 @@ def test_a_missing_matplotlib_is_one_clear_line(folder: Path, tmp_path: Path) ->
         write_report([folder], tmp_path / "page.html")
 
 
-def test_what_is_no_result_is_one_line(folder: Path, lines: dict[str, Any], tmp_path: Path) -> None:
+def test_a_file_without_results_is_an_error(folder: Path, lines: dict[str, Any],
+                                            tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"notes.jsonl:1: found a record, expected a line of"):
         read_study([folder / "notes.jsonl"])
     (tmp_path / "other.jsonl").write_text('{"colour": 1, "shape": 2}\n')
@@ -243,7 +244,7 @@ def test_what_is_no_result_is_one_line(folder: Path, lines: dict[str, Any], tmp_
     ('{"corpus": "a", "records": 1, "words_per_record": {}, "years": {"2020": "x"}}',
      "scores.jsonl:1: key 'years': key '[...]': found text, expected a number"),
     ('{"model": "a", "pppl": null}', "found neither models nor scores")])
-def test_a_line_without_a_figure_is_refused(line: str, message: str, tmp_path: Path) -> None:
+def test_a_line_without_a_number_is_an_error(line: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "scores.jsonl").write_text(line)
     with pytest.raises(DataError, match=re.escape(message)):
         write_report([tmp_path / "scores.jsonl"], tmp_path / "page.html")
@@ -293,7 +294,7 @@ def test_an_undefined_score_is_left_out(line: dict[str, Any], tmp_path: Path) ->
     assert 0.5 in Page((tmp_path / "page.html").read_text()).figures()
 
 
-def test_models_of_one_name_are_told_apart(tmp_path: Path) -> None:
+def test_models_with_one_name_are_distinguished(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name / "model").mkdir(parents=True)
         (tmp_path / name / "model" / "bmtools.json").write_text(
@@ -388,7 +389,7 @@ def tutorial(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_run_is_one_however_many_outputs_it_has(tutorial: Path) -> None:
+def test_a_run_with_several_outputs_is_drawn_once(tutorial: Path) -> None:
     """Its tokens are not hidden by the log, and its phases are listed after it and drawn once."""
     write_report([tutorial], tutorial / "page.html")
     content = (tutorial / "page.html").read_text()
@@ -403,7 +404,7 @@ def test_a_run_is_one_however_many_outputs_it_has(tutorial: Path) -> None:
     assert trees.index(["kept:", "phase-1-causal"]) > [leaf[0] for leaf in trees].index("model:")
 
 
-def test_a_kept_checkpoint_of_an_unfinished_run_is_no_run_of_its_own(tmp_path: Path) -> None:
+def test_a_kept_checkpoint_of_an_unfinished_run_is_not_a_separate_run(tmp_path: Path) -> None:
     lines = [{"step": 2, "of": 4, "phase": "main", "loss": 3.5, "tokens_seen": 20}]
     state, kept = tmp_path / "model.run" / "step-2", tmp_path / "model.kept" / "step-2"
     for folder, name, content in ((state, "state.json", {"metrics": lines}),
@@ -422,7 +423,7 @@ def test_a_vocabulary_has_no_tokens_trained_on(tmp_path: Path) -> None:
 
 
 def test_predictions_have_the_name_of_their_model(tutorial: Path) -> None:
-    """By the records; other names stay, and so do those of two predictions of one model."""
+    """From the records. Other names stay, and two predictions of one model keep their names."""
     write_report([tutorial], tutorial / "page.html")
     tables = Page((tutorial / "page.html").read_text()).tables
     models = ["tagger", "rival", "one", "two", "by hand"]

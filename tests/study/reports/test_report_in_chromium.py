@@ -90,7 +90,7 @@ def test_it_is_readable_in_both_themes_and_widths(chromium: Browser, page: Path,
     assert (chromium.run(PAPER) == "rgb(20, 24, 29)") == dark
 
 
-def test_it_asks_for_nothing_and_says_nothing(chromium: Browser, page: Path) -> None:
+def test_it_sends_no_request_and_logs_no_message(chromium: Browser, page: Path) -> None:
     chromium.requests.clear()
     chromium.open(page, 1400)
     assert chromium.requests == [page.resolve().as_uri()]

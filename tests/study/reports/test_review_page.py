@@ -55,7 +55,7 @@ def test_the_page_has_its_data_and_nothing_from_outside():
     assert {one.partition('"')[0] for one in used} <= page.ids
 
 
-def test_the_page_says_nothing_to_the_network():
+def test_the_page_sends_no_request():
     text = render_review_page([])
     assert "default-src 'none'" in text
     assert "http" not in text.replace("http-equiv", "")
