@@ -31,10 +31,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    ("import jsonl in.jsonl -o x --rejects x", "--rejects and --output are the same; name an"),
+    ("import jsonl in.jsonl -o x --rejects x", "--rejects and --output are the same; give"),
     ("import jsonl in.jsonl -o x --rejects sub/../x",
      "--rejects and --output are the same, sub/../x and x; give another name for one of them"),
-    ("import jsonl in.jsonl -o in.jsonl --overwrite", "FILES and --output are the same; name"),
+    ("import jsonl in.jsonl -o in.jsonl --overwrite", "FILES and --output are the same; give"),
     ("import jsonl in.jsonl -o ./in.jsonl", "FILES and --output are the same, in.jsonl and ./in"),
     ("import jsonl linked.jsonl -o in.jsonl --overwrite", "FILES and --output are the same, li"),
     ("import jsonl in.jsonl -o linked.jsonl --overwrite", "FILES and --output are the same, in"),

@@ -128,4 +128,4 @@ def test_the_last_checkpoints_of_a_run_are_averaged(run: Any, tiny_checkpoint: P
     assert (one.code, "; raise --kept, or give more runs" in one.err) == (2, True)
     refused = run("merge", tmp_path / "run", "--kept", 9, "-o", tmp_path / "none")
     assert refused.code == 1
-    assert "found 4 checkpoints of steps, expected 9 or more; --keep-steps" in refused.err
+    assert "found 4 checkpoints of steps, expected 9 or more; keep them" in refused.err
