@@ -5,7 +5,7 @@
 # make bench  measures against other programs and prints docs/performance.md's table; bench-gpu on a GPU
 # make gpu-check   on a GPU: tests and benchmarks in 20 minutes at most, offline; out/gpu-check.md;
 #                  PARTS='tests busy' runs these parts only
-# make man    writes man pages of all commands and topics to man: man -l man/bmtools-pretrain.1
+# make man    writes man pages of all commands and topics to man; installing puts them into the environment
 # make docs   builds the site of README and docs/ in build/site; a broken link fails
 # make fuzz   reads FUZZ=10000 damaged files of all kinds, and prints what became of them
 # make kill   ends commands by KILLS=100 signals at random moments
@@ -24,6 +24,10 @@ $(READY): EXTRAS := [test]
 $(INSTALLED) $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.$(EXTRAS)'
+	$(BIN)/python docs/man_pages.py man
+	mkdir -p $(VENV)/share/man/man1 $(VENV)/share/man/man7
+	cp man/*.1 $(VENV)/share/man/man1
+	cp man/*.7 $(VENV)/share/man/man7
 	touch $(INSTALLED) $@
 
 demo: $(INSTALLED)

@@ -28,6 +28,7 @@ _ESCAPES = str.maketrans({"\\": r"\e", "-": r"\-", "^": r"\(ha", "~": r"\(ti", "
                           "'": r"\(aq", "\u2011": r"\-", "\xa0": r"\ "})
 _WIDTH = 72
 _EXIT = (("0", "done"), ("1", "wrong data"), ("2", "wrong usage"),
+         ("3", "a score is beyond the limit that an option sets"),
          ("75", "a run was stopped, saved its state and continues with --resume"))
 
 
