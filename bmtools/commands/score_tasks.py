@@ -76,8 +76,7 @@ def command(step: CommandStep, gold: str, predictions: tuple[str, ...], reject: 
 
 def _print_summary(lines: Sequence[JsonMapping]) -> None:
     """Print the main scores of all annotations and of each type, and the most frequent errors."""
-    scored, others = [[line for line in lines if ("task" in line) is has_task]
-                      for has_task in (True, False)]
+    scored = [line for line in lines if "task" in line]
     main, strict = estimated(scored[0]) or "f1", "strict " * ("relaxed_f1" in scored[0])
     keys, rows = [*[key for key in ("precision", "recall") if key in scored[0]], main], []
     for line in scored:
@@ -91,7 +90,7 @@ def _print_summary(lines: Sequence[JsonMapping]) -> None:
         name = f" of {line['model']}" * (len(scored) > 1)
         print(f"Most frequent errors{name}: {_frequent_errors(line)}")
     print("--table shows all scores")
-    print_lines([line for line in others if line["metric"] == main])
+    print_lines([line for line in lines if line.get("metric") == main])
 
 
 def _frequent_errors(line: JsonMapping) -> str:
