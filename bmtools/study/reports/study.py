@@ -90,6 +90,7 @@ class Study:
         lines: other lines, by kind, without repetitions.
         spaces: charts of words in the plane.
         files: records of how files were made, by path.
+        golds: digests of gold records, by name.
     """
 
     directories: list[StudyDirectory] = field(default_factory=list)
@@ -97,6 +98,7 @@ class Study:
     lines: defaultdict[str, list[JsonObject]] = field(default_factory=lambda: defaultdict(list))
     spaces: list[Chart] = field(default_factory=list)
     files: dict[Path, JsonObject] = field(default_factory=dict)
+    golds: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     @cached_property
     def lineage(self) -> Lineage:
@@ -175,6 +177,9 @@ def read_study(paths: Sequence[str | PathLike[str]]) -> Study:
     kept = {path for path in directories if kept_by(path) in runs - {path}
             or last.get(path.parent, path) != path}
     names = names_of(map(str, [*directories, *map(kept_by, directories)]))
+    for path, _ in found:
+        name, digest = _gold_of(path)
+        study.golds[name].add(digest)
     seen: set[str] = set()
     # Directories first, as a log is not read again if its checkpoint has it; then records, as these
     # name the models of scores.
@@ -301,12 +306,17 @@ def _scored(study: Study, path: Path) -> tuple[dict[str, str], str]:
                               str(step.get("settings", {}).get("model")))
               for name, step in predictions_of(path, steps).items()}
     counts = Counter(models.values())
-    gold = source_stem(next(iter(read_record(path)["inputs"]))) if models else ""
-    digests = {digest for step in study.files.values() if step.get("command") == "score-tasks"
-               for name, digest in [*step.get("inputs", {}).items()][:1]
-               if source_stem(name) == gold}
-    gold = source_stem(str(path)) if len(digests) > 1 else gold
+    gold, _ = _gold_of(path)
+    gold = source_stem(str(path)) if len(study.golds[gold]) > 1 else gold
     return {name: one for name, one in models.items() if counts[one] == 1}, gold
+
+
+def _gold_of(path: Path) -> tuple[str, str]:
+    """Return the name and digest of the gold records of a file of scores; empty without one."""
+    record = read_record(path)
+    name, digest = next(iter(record["inputs"].items())) \
+        if record.get("command") == "score-tasks" else ("", "")
+    return source_stem(name) if name else "", digest
 
 
 def _add_run(study: Study, name: str, lines: list[JsonObject]) -> None:

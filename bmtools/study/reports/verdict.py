@@ -51,17 +51,17 @@ def find_verdict(study: Study) -> JsonObject:
 def glance(study: Study) -> Iterator[Part]:
     """Show all scores of the models on one screen, the best of each in bold."""
     suites = {line["suite"] for line in study.lines["suite"]}
-    found = {words: {model: one.estimate.value for model, one in own.items()
-                     if one.run in ("", model)}
+    found = {(words, data): {model: one.estimate.value for model, one in own.items()
+                             if one.run in ("", model)}
              for (words, data), own in collect_scores(study).items() if data not in suites}
     names = names_of(model for own in found.values() for model in own)
-    best = {words: (min if words in BETTER_BELOW else max)(own.values())
-            for words, own in found.items() if len(own) > 1}
+    best = {key: (min if key[0] in BETTER_BELOW else max)(own.values())
+            for key, own in found.items() if len(own) > 1}
     if best:
         yield "The best score of each row is bold. Charts below show the intervals."
-        yield Table("Scores of all models", ["score", *names.values()], [[words, *(
-            Best(own[model]) if own.get(model) == best.get(words) and model in own
-            else own.get(model) for model in names)] for words, own in found.items()])
+        yield Table("Scores of all models", ["score", *names.values()], [[key[0], *(
+            Best(own[model]) if own.get(model) == best.get(key) and model in own
+            else own.get(model) for model in names)] for key, own in found.items()])
 
 
 def _tested(study: Study) -> JsonObject:

@@ -532,6 +532,20 @@ def test_sets_whose_files_have_the_same_name_are_named_by_their_scores(tmp_path:
     assert {line["set"] for line in read_study([tmp_path]).lines["tasks"]} == {"diseases", "drugs"}
 
 
+def test_scores_of_several_sets_have_a_row_each(tmp_path: Path) -> None:
+    """Also if only the scores are named, without predictions beside them."""
+    files = [write_lines(tmp_path / f"{name}.jsonl", {
+        "model": "a", "task": "ner", "f1": f1, "data": name}, {
+        "model": "b", "task": "ner", "f1": f1 / 2, "data": name})
+        for name, f1 in (("diseases", 0.5), ("drugs", 0.75))]
+    for number, file in enumerate(files):
+        write_record(file, command="score-tasks", inputs={"set/test.jsonl": str(number) * 64})
+    write_report(files, tmp_path / "page.html")
+    table = Page((tmp_path / "page.html").read_text()).tables["Scores of all models"]
+    assert [[str(cell) for cell in row][:2] for row in table[1:]] == [
+        ["F1 (ner, diseases)", "0.5"], ["F1 (ner, drugs)", "0.75"]]
+
+
 def test_long_runs_are_thinned_but_not_their_borders(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text("".join(json.dumps(
         {"step": step, "of": 1000, "phase": "a" if step < 333 else "b", "loss": 1 / step,
