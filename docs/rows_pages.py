@@ -114,9 +114,12 @@ def short_name(line: str) -> str:
 
 
 def wrapped(line: str, width: int = 100) -> str:
-    """Break a command line before options."""
+    """Break a command line before options, or before files if these are many."""
     lines = [""]
-    for part in re.split(r" (?=--?[a-z]|\| |> )", line):
+    parts = re.split(r" (?=--?[a-z]|\| |> )", line)
+    outside = r" (?=(?:[^']*'[^']*')*[^']*$)"  # spaces outside quotes
+    for part in (word for one in parts for word in (
+            [one] if len(one) < width - 4 else re.split(outside, one))):
         if lines[-1] and len(lines[-1]) + len(part) + 3 > width:
             lines[-1] += " \\"
             lines.append("   ")
