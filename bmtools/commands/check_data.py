@@ -12,7 +12,7 @@ from bmtools.io.jsonl import RecordReader
 
 
 @click.command("check-data", cls=Command, examples=(
-    "bmtools check-data train.jsonl dev.jsonl test.jsonl", "bmtools check-data notes.jsonl --json"),
+    "bmtools check-data train.jsonl dev.jsonl test.jsonl", "bmtools check-data train.jsonl --json"),
     topics="records")
 @reads_records
 @prints_results

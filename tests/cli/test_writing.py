@@ -111,7 +111,7 @@ def test_records_of_an_interrupted_producer_are_rejected(tmp_path: Path, run: Ca
     if reason:
         assert json.loads(out.read_bytes().splitlines()[-1]) == {
             "bmtools": "incomplete", "command": "bmtools import text", "reason": reason}
-        assert f"since 'bmtools import text' failed ({reason})" in outcome.err
+        assert f"because 'bmtools import text' failed ({reason})" in outcome.err
     else:
         assert "the last line is cut off, after" in outcome.err
     assert not (tmp_path / "vocab").exists()

@@ -110,7 +110,7 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
          "optimizer: found 'sgd', expected adamw or"),
     ),
     "finetune ner": (
-        (("--crf", "--loss", "dice"), "--loss: found dice, expected cross-entropy beside --crf"),
+        (("--crf", "--loss", "dice"), "--loss: found dice, expected cross-entropy, because --crf"),
         (("--train", "-", "--dev", "-"),
          "read only one of --train, --dev and --test from stdin"),
     ),

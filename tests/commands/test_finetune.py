@@ -150,7 +150,7 @@ def test_questions_are_answered_from_the_shell(run: Callable[..., Any], checkpoi
     outcome = run("finetune", "qa", "--model", tmp_path / "squad", "--train", lines,
                   "--dev", lines, "-o", tmp_path / "bioasq", *QUICK)
     assert f"the output layer of {tmp_path / 'squad'} is trained further" in outcome.err
-    assert "3 of 6 records have no answer" in outcome.err and "--no-answer lets" in outcome.err
+    assert "3 of 6 records have no answer" in outcome.err and "use --no-answer" in outcome.err
 
 
 # Folds

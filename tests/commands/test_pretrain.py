@@ -147,7 +147,7 @@ PHASES = {
     (("--phases", "unknown-text"), "phase 'a': mixture: found 'clinical', expected text; name a"),
     (("--phases", "two-layouts"), "--layout: found auto and packed, expected one for all"),
     (("--memory-gib", "0.0001"), "phase 'main': a single sequence of 16 tokens needs "),
-    (("--masking", "terms", "--terms", "none.txt"), "none.txt: found no terms, expected one a li"),
+    (("--masking", "terms", "--terms", "none.txt"), "none.txt: found no terms, expected one per "),
     (("--evaluate", "empty.jsonl"), "--evaluate: no text in the input; give records with"),
     (("--retain", "empty.jsonl"), "--retain: no text in the input"),
     (("--replay", "strange", "--set", "replay_steps=2"), "strange: found vocabulary "),
@@ -266,8 +266,8 @@ def test_resumed_equals_uninterrupted(run: Run, interrupted: Run, fresh: list[An
     run(*fresh[:-1], tmp_path / "whole", *more)
     outcome = interrupted(run, *fresh, *more)
     assert (outcome.code, outcome.err) == (130, f"bmtools: interrupted: the state saved at step "
-                                           f"3 is in {tmp_path / 'out'}.run; --resume continues "
-                                           "from it\n")
+                                           f"3 is in {tmp_path / 'out'}.run; use --resume to "
+                                           "continue\n")
     assert not (tmp_path / "out").exists()
     again = run(*fresh, *more)
     assert again.code == 1

@@ -97,5 +97,5 @@ def test_every_way_to_read_lines_has_the_limit(tmp_path: Path) -> None:
         for lines in (RecordReader([str(path)]), read_lines(str(path)),
                       read_blocks(RecordReader([str(path)]))):
             with pytest.raises(DataError, match=r"a\.jsonl\.gz:3: found a record of more than 1 "
-                                                "megabyte, .*max_record_megabytes raises"):
+                                                "megabyte, .*the limit with max_record_megabytes"):
                 deque(lines, maxlen=0)

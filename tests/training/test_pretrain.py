@@ -64,7 +64,7 @@ def test_it_can_be_called_from_python(corpus: Path, vocabulary: Path, tmp_path: 
     found = bmtools.training.pretrain(
         corpus, tmp_path / "m", architecture="bert-1x64", tokenizer=vocabulary, steps=4,
         on_report=reports.append, evaluate=corpus, **given)
-    assert reports.pop(0)["note"].startswith("precision auto: no (float32), as ")
+    assert reports.pop(0)["note"].startswith("precision auto: no (float32), because ")
     assert [line.get("loss", 0) > 0 for line in reports] == [True, True, False]
     assert found["checkpoint"] == str(tmp_path / "m") and found["steps"] == 4
     assert found["evaluate"] == reports[-1] and found["last"] == reports[-2]
