@@ -20,16 +20,16 @@ from pathlib import Path
 import pytest
 
 LIMITS = {
-    "code lines": 41_145,  # without docstrings, comments and blank lines
-    "functions": 3332,  # including methods and nested functions
-    "files": 400,
+    "code lines": 41_151,  # without docstrings, comments and blank lines
+    "functions": 3333,  # including methods and nested functions
+    "files": 399,
     "options": 253,  # distinct long options
     "options of one command": 48,  # of the command with most options
     "rooms": 16,
     "floors": 8,  # rooms in the longest chain of imports between rooms
     "import depth": 12,  # modules in the longest chain of imports that loading runs
     "modules in circles": 0,  # of imports, including imports in functions and for types
-    "Any": 296,  # occurrences of this word
+    "Any": 293,  # occurrences of this word
 }
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "bmtools"
