@@ -72,16 +72,16 @@ def refuse(error: RecordError) -> None:
     raise error
 
 
-def setting(name: str) -> str:
-    """Spell a setting's name as the user writes it.
+def setting(name: str, value: object = "") -> str:
+    """Spell a setting's name, and its value if given, as the user writes it.
 
     `max_length` in Python, `--max-length` in a shell, `--set max_length` for a command without an
-    option of this name.
+    option of this name. With a value, `--max-length 8` or `--set max_length=8`.
     """
     as_flags = _as_flags.get()
     if as_flags is True or (as_flags and name in as_flags):
-        return f"--{name.replace('_', '-')}"
-    return f"--set {name}" if as_flags else name
+        return f"--{name.replace('_', '-')} {value}".rstrip()
+    return f"--set {name}={value}".rstrip("=") if as_flags else f"{name} {value}".rstrip()
 
 
 @contextmanager

@@ -35,7 +35,10 @@ def test_settings_are_spelled_as_the_user_writes_them() -> None:
     with settings_spelled_as_flags(), \
             pytest.raises(ValueError, match=r"^--max-length: found 3, expected 8 or more$"):
         require(False, "max_length", 3, "8 or more")
-    assert setting("max_length") == "max_length"
+    assert (setting("max_length"), setting("max_length", 8)) == ("max_length", "max_length 8")
+    with settings_spelled_as_flags({"max_length"}):
+        assert setting("max_length", 8) == "--max-length 8"
+        assert (setting("scheme"), setting("scheme", "io")) == ("--set scheme", "--set scheme=io")
 
 
 Size = Literal["", "small", "large"]

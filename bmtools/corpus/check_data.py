@@ -14,7 +14,7 @@ FEWEST_EXAMPLES = 50
 _FIXES = {
     "empty text": "remove these records",
     "white space at an edge": "trim the entities",
-    "edge inside a word": "correct the offsets, or fine-tune with --set tags=tokens",
+    "edge inside a word": "correct the offsets, or fine-tune with --tags tokens",
     "overlapping entities": "keep the longest, or fine-tune with --set overlapping=true",
     "discontinuous entity": "split it; taggers read it together with the text between its parts",
     "repeated entity": "remove the copies",

@@ -40,7 +40,7 @@ _TIMES_NOISE = 3.0
 
 
 def _use_padded() -> str:
-    return f"use {setting('layout')} padded"
+    return f"use {setting('layout', 'padded')}"
 
 
 def prepare_packed(model: PreTrainedModel) -> None:

@@ -239,7 +239,7 @@ def _scopes(record: Record, ordered: Sequence[Entity],
         return
     if not record.get("lang"):
         raise RecordError(record.place, "found no language, expected the key 'lang' to find "
-                          f"sentences for {setting('within')} sentence; set it with import "
+                          f"sentences for {setting('within', 'sentence')}; set it with import "
                           "--lang", record)
     starts = [start for start, _ in sentence_spans(record["text"], record["lang"])]
     for entity in ordered:

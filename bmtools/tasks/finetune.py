@@ -304,7 +304,7 @@ def read_folds(directory: Path, dev_fold: int | None,
             files = {TRAIN: files[TRAIN] + files.get(DEV, []), part: files[TEST]}
         elif DEV not in files:
             raise DataError(f"{paths[TRAIN].parent}: found no dev.jsonl to select the epoch; "
-                            f"add it, or use {setting('dev_fold')}")
+                            f"add it, or use {setting('dev_fold', 0)}")
         folds[number] = {name: RecordReader(own, reject) for name, own in files.items()}
     return folds
 

@@ -150,7 +150,7 @@ class NerTask(Task[TaggedText, Window]):
         if self.config.scheme == "io" and counts["reachable"] < counts["entities"]:
             found.append("scheme io joins adjacent entities of one type")
         if found:
-            hint = f"; use {setting('tags')} tokens to tag parts of words" \
+            hint = f"; use {setting('tags', 'tokens')} to tag parts of words" \
                 if counts["unaligned"] and unit == "word" else ""
             notes.insert(0, f"{of}, {'; '.join(found)}; tags can represent {counts['reachable']}"
                             f"{hint}")

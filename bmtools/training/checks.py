@@ -107,7 +107,7 @@ def check_settings(plan: TrainingPlan, data: DataConfig, processes: int, sharded
             raise BmtoolsError(f"phase {phase.name!r}: {setting('batch_size')}: found {size}, "
                                f"expected a multiple of the {processes} processes that share it")
         if phase.objective.masking == "terms" and data.terms is None:
-            raise BmtoolsError(f"{setting('masking')} terms: found no terms, expected "
+            raise BmtoolsError(f"{setting('masking', 'terms')}: found no terms, expected "
                                f"{setting('terms')} as well")
     if plan.optimization.deterministic and plan.optimization.memory_gib \
             and not plan.optimization.micro_batch_size:

@@ -105,7 +105,7 @@ def make_strategy(name: str, terms: MaskStrategy | None = None) -> MaskStrategy:
     require(name in get_args(Masking), "masking", name, " or ".join(get_args(Masking)))
     if name == "terms":
         if terms is None:
-            raise ValueError(f"{setting('masking')} terms: found no terms, "
+            raise ValueError(f"{setting('masking', 'terms')}: found no terms, "
                              f"expected {setting('terms')} as well")
         return terms
     return {"tokens": mask_tokens, "words": mask_words, "spans": mask_spans}[name]
