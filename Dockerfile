@@ -1,12 +1,12 @@
-# bmtools in a container that needs no network to run; for the processor, or for NVIDIA's GPUs.
+# bmtools in a container that runs without a network, on processors or on NVIDIA GPUs.
 #
 #   docker build -t bmtools .
 #   docker build -t bmtools:cuda --build-arg TORCH_BACKEND=cu130 .
 #   docker run --rm -v "$PWD:/data" --user "$(id -u):$(id -g)" bmtools import text notes.txt -o corpus.jsonl
 #   docker run --rm --gpus all -v "$PWD:/data" --user "$(id -u):$(id -g)" bmtools:cuda pretrain ...
 #
-# EXTRAS names those of pyproject.toml; all has engines and Ray as well. torch for GPUs brings all of CUDA but
-# the driver.
+# EXTRAS lists extras of pyproject.toml; `all` also contains translation engines and Ray. The GPU image contains CUDA,
+# but not the driver. To carry an image to a machine without a network, use `docker save` and `docker load`.
 ARG PYTHON=3.11
 FROM python:${PYTHON}-slim AS build
 ARG TORCH_BACKEND=cpu

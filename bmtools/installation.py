@@ -10,7 +10,7 @@ from importlib import util
 from pathlib import Path
 
 from bmtools import __version__
-from bmtools.errors import BmtoolsError, setting
+from bmtools.errors import BmtoolsError
 
 PLOT_SUFFIXES = (".png", ".svg", ".pdf", ".html")
 
@@ -102,4 +102,4 @@ def require_matplotlib() -> None:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
         raise BmtoolsError(
-            f"{setting('plot')}: {error}; {install_command('plot')}") from error
+            f"charts need the package matplotlib: {install_command('plot')}") from error

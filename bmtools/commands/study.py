@@ -15,6 +15,7 @@ from bmtools.cli.pass_options import ShardParam
 from bmtools.cli.results import finish, prints_results, report_printer
 from bmtools.cli.step import CommandStep
 from bmtools.errors import count_of, suggestion
+from bmtools.installation import require_matplotlib
 from bmtools.io.parts import Shard
 from bmtools.io.sources import STDIN
 from bmtools.io.system import STOPPED
@@ -65,6 +66,8 @@ def command(step: CommandStep, study: str, steps: tuple[str, ...], folder: Path 
             state = "done" if runner.is_done(job) else "to do"
             sys.stdout.write(f"{runner.line(job)}  # {state}\n")
         return
+    if any(job.words[1] == "report" and not runner.is_done(job) for job in own):
+        require_matplotlib()
     step.hide_status()
     show, ran = report_printer(step), 0
     try:

@@ -70,10 +70,10 @@ def check_regression(path: Path, reference: Sequence[JsonObject],
         else:
             best = next(one for one in lines[models:] if one["vocabulary"] == line["vocabulary"])
         if not line["mrr"] >= best["mrr"]:
-            below.append(f"{line['mrr']} of {line['model']}, expected at least {best['mrr']}, as "
+            below.append(f"{line['model']} has {line['mrr']}, expected at least {best['mrr']}, as "
                          f"for {best['model']}")
     if below:
-        raise GateError(f"mrr: found {'; '.join(below)} ({path})")
+        raise GateError(f"mrr: {'; '.join(below)} ({path})")
 
 
 def check_bound(lines: Sequence[JsonObject], metric: str, at_least: float = -math.inf,
@@ -83,12 +83,12 @@ def check_bound(lines: Sequence[JsonObject], metric: str, at_least: float = -mat
     Raises:
         GateError: names the checkpoints and their scores.
     """
-    failed = [f"{line[metric]} of {line['model']}" for line in lines
+    failed = [f"{line['model']} has {line[metric]}" for line in lines
               if not at_least <= line[metric] <= at_most]
     if failed:
         # All digits are shown, because a bound of 1/3 is above a score that was rounded to six.
         expected = f"at most {at_most:.15g}" if at_most < math.inf else f"at least {at_least:.15g}"
-        raise GateError(f"{metric}: found {', '.join(failed)}, expected {expected}")
+        raise GateError(f"{metric}: {', '.join(failed)}, expected {expected}")
 
 
 def _way_of_scoring(line: JsonObject) -> str:

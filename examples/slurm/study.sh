@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
 # Run a part of a study in each task of a job array. A task is queued again at its time limit.
 #
-#   shared=$(sbatch --parsable --array=1-1 examples/slurm/study.sh blurb out pretrain start)
-#   parts=$(sbatch --parsable --dependency=afterok:$shared examples/slurm/study.sh blurb out predict)
+#   shared=$(sbatch --parsable --array=1-1 examples/slurm/study.sh blurb out \
+#       train dev import-test pretrain start)
+#   parts=$(sbatch --parsable --dependency=afterok:$shared examples/slurm/study.sh blurb out \
+#       predict predict-encoding predict-tagging)
 #   sbatch --array=1-1 --dependency=afterok:$parts examples/slurm/study.sh blurb out
 #
-# The first job makes the outputs that all parts need, the last one makes the tables. Finished work is not repeated,
+# The first job makes the sets and models that all parts need, the last one makes the tables. Options of bmtools study
+# can follow `out`; write the same ones in all three lines. Finished work is not repeated,
 # so the same lines also continue a study in which a task has failed.
 #SBATCH --job-name=study
 #SBATCH --array=1-8
@@ -19,7 +22,7 @@
 set -euo pipefail
 STUDY=$1
 OUT=$2
-shift 2     # steps: run the study up to these
+shift 2     # the rest: steps, up to which the study runs, and options
 export HF_HUB_OFFLINE=1 SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK
 
 code=0

@@ -85,7 +85,7 @@ def test_a_score_below_the_limit_fails_but_is_printed(run: Callable[..., Any], m
     outcome = run("score-mrr", "--model", model, path, "--fail-under", 0.5)
     assert (outcome.code, outcome.records[0]["mrr"]) == (3, 0.375)
     assert run("score-mrr", "--model", model, path, "--fail-under", 50).code == 2
-    assert outcome.err == f"bmtools: mrr: found 0.375 of {model}, expected at least 0.5\n"
+    assert outcome.err == f"bmtools: mrr: {model} has 0.375, expected at least 0.5\n"
     assert run("score-mrr", "--model", model, path, "--fail-under", 0.375).code == 0
 
 

@@ -74,7 +74,7 @@ def test_a_score_below_the_limit_fails(run: Run, gold: Path, write_found: Write,
     outcome = run(*arguments, 0.99)
     [line] = map(json.loads, output.read_text().splitlines())
     assert (outcome.code, outcome.err) == (
-        3, f"bmtools: accuracy: found {line['accuracy']} of bio, expected at least 0.99\n")
+        3, f"bmtools: accuracy: bio has {line['accuracy']}, expected at least 0.99\n")
     percent = run(*arguments, 90)
     assert percent.code == 2
     assert "--fail-under: found 90, expected 1 or less, such as 0.9 for 90 %" in percent.err

@@ -32,7 +32,7 @@ def test_best_earlier_score_is_the_reference(earlier: Path) -> None:
     check_regression(earlier, reference, [line(0.3), line(0.4)], 2)
     with pytest.raises(BmtoolsError) as error:
         check_regression(earlier, reference, [line(0.3), line(0.29, model="worse")], 2)
-    assert str(error.value) == (f"mrr: found 0.29 of worse, expected at least 0.3, as for older "
+    assert str(error.value) == (f"mrr: worse has 0.29, expected at least 0.3, as for older "
                                 f"({earlier})")
 
 
@@ -61,7 +61,7 @@ def test_other_files_are_errors(tmp_path: Path, text: str, message: str) -> None
 
 
 def test_bound_is_shown_with_all_digits() -> None:
-    with pytest.raises(BmtoolsError, match=r"found 0.333333 of m, expected at least 0.33333333$"):
+    with pytest.raises(BmtoolsError, match=r"mrr: m has 0.333333, expected at least 0.33333333$"):
         check_bound([{"model": "m", "mrr": 0.333333}], "mrr", at_least=0.33333333)
     with pytest.raises(BmtoolsError, match=r"expected at most 12$"):
         check_bound([{"model": "m", "pppl": 13.0}], "pppl", at_most=12.0)

@@ -222,7 +222,7 @@ def _ended_with(running: dict[Job, subprocess.Popen[bytes]]) -> Iterator[None]:
     """Send a signal that ends the study to its processes, and wait for them.
 
     Raises:
-        StoppedError: a process has saved its state.
+        StoppedError: a signal has ended the study.
     """
     number = int(SIGTERM)
     try:
@@ -235,11 +235,10 @@ def _ended_with(running: dict[Job, subprocess.Popen[bytes]]) -> Iterator[None]:
         finally:
             for process in running.values():
                 process.send_signal(number)
-            codes = [process.wait() for process in running.values()]
+            for process in running.values():
+                process.wait()
     except Ended as ended:
-        if STOPPED in codes:
-            raise StoppedError("stopped; run the same command to continue the study") from ended
-        raise
+        raise StoppedError("stopped; run the same command to continue the study") from ended
 
 
 def _end_with_parent() -> None:
