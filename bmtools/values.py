@@ -43,7 +43,8 @@ def format_figure(name: str, value: Value) -> str:
     if isinstance(value, Mapping):
         return _format_mapping(name, value)
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return ", ".join(format_figure("", item) for item in value)
+        return (" - " if name == "compared" else ", ").join(
+            format_figure(name, item) for item in value)
     last = name.rpartition(".")[2]
     if isinstance(value, str):
         return heading(value) if last == "metric" else value

@@ -313,6 +313,6 @@ def _collector(path: str) -> Iterator[Reject]:
             yield collect
         except (BmtoolsError, click.exceptions.Exit) as error:
             failure = error  # raised below, after the count of bad records, which may explain it
-    click.echo(f"bmtools: {count_of(count, 'bad records')} in {path}", err=True)
+    say(f"{count_of(count, 'bad records')} in {path}")
     if failure is not None:
         raise failure

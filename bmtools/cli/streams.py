@@ -32,7 +32,8 @@ _forgiven = {_STDERR}
 
 def say(message: str) -> None:
     """Print a line about the command on stderr, with URLs in place of their local copies."""
-    click.echo(with_urls(f"bmtools: {message}"), err=True)
+    # With err=True, click would write past the proxy that prints above the status block.
+    click.echo(with_urls(f"bmtools: {message}"), file=sys.stderr)
 
 
 @contextmanager

@@ -29,6 +29,8 @@ _PREFERRED = (
     "test.accuracy", "test_f1", "tokens_per_second", "seconds_left", "bits_per_character",
     "sentences", "maskings", "records", "title", "phases", "entities", "tokens", "unknown", "words",
     "learning_rate", "memory_gib", "steps", "batch_size", "hours")
+# Values in the unit of the line's `metric`: percent for shares.
+_OF_METRIC = ("mean", "seeds_interval", "documents_interval", "median", "deviation", "difference")
 # Identifiers that people look up but do not compare.
 _LAST = ("signature", "vocabulary", "data", "state")
 
@@ -111,7 +113,9 @@ def flattened(line: Line, prefix: str = "") -> JsonObject:
         elif isinstance(value, list) and value and isinstance(value[0], Mapping):
             continue  # lists of objects are for programs only
         elif value not in ({}, []):
-            cells[name] = format_estimate(name, value, bounds.get(key))
+            is_of_metric = key in _OF_METRIC and isinstance(line.get("metric"), str)
+            cells[name] = format_estimate(line["metric"] if is_of_metric else name, value,
+                                          bounds.get(key))
     return cells
 
 

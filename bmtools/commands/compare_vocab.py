@@ -12,6 +12,7 @@ from bmtools.cli.options import Command, named_paths, takes_rejects
 from bmtools.cli.parameters import InputFile, NamedInput
 from bmtools.cli.results import Line, finish, print_results, reports
 from bmtools.cli.step import CommandStep
+from bmtools.cli.streams import say
 from bmtools.cli.tables import print_table, print_tables
 from bmtools.errors import Reject, count_of
 from bmtools.io.jsonl import RecordReader
@@ -71,8 +72,8 @@ def command(step: CommandStep, files: tuple[str, ...], vocabs: tuple[str, ...], 
         if vocabulary.casing_assumed:
             what = ("text is lower-cased without accents" if vocabulary.uncased
                     else "text keeps its case")
-            click.echo(f"bmtools: {name}: no file states its casing; its tokens suggest "
-                       f"{vocabulary.casing}, so {what}", err=True)
+            say(f"{name}: no file states its casing; its tokens suggest {vocabulary.casing}, so "
+                f"{what}")
     compare = compare_terms if by_term else partial(compare_vocab, worst=worst)
     lines = list(compare(
         vocabularies, counted(records, "reading"), read_terms(terms) if terms else (),

@@ -12,6 +12,7 @@ from bmtools.cli.pass_options import Passes, takes_passes
 from bmtools.cli.results import finish, to_output
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
+from bmtools.cli.streams import say
 from bmtools.cli.writing import open_if_named, write_lines
 from bmtools.corpus.duplicates.settings import ContaminationConfig, contaminated_texts
 from bmtools.errors import Reject, count_of
@@ -46,9 +47,8 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     known = RecordReader(evaluation)
     runs = EvaluationRuns.of(known, config)
     if runs.short:
-        click.echo(f"bmtools: {runs.short:,} of {len(runs.names):,} evaluation texts have fewer "
-                   f"than {config.least_words} words and are ignored; lower --least-words to "
-                   "include them", err=True)
+        say(f"{runs.short:,} of {len(runs.names):,} evaluation texts have fewer than "
+            f"{config.least_words} words and are ignored; lower --least-words to include them")
     settings = {**asdict(config), "evaluation": sorted(known.hashes.values())}
     with passes.opened(output, settings) as run, open_if_named(hits) as stream:
         finder = partial(ContaminationFinder, runs, config)

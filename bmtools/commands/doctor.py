@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from bmtools.cli.options import Command
-from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.cli.results import Line, finish, print_results, prints_results
 from bmtools.cli.step import CommandStep
 
 
@@ -20,7 +22,16 @@ def command(step: CommandStep) -> None:
     """
     from bmtools.models.doctor import diagnose
 
-    lines = print_results(step, diagnose())
+    lines = print_results(step, diagnose(), print_tables=_print_parts)
     missing = sum(str(line["found"]).startswith("missing") for line in lines)
-    finish(step, f"{missing} optional parts are missing" if missing else
-           "all optional parts are installed")
+    finish(step, (f"{missing} optional parts are missing, which only some commands need" if missing
+                  else "all optional parts are installed") + f"; checked {len(lines)} parts")
+
+
+def _print_parts(lines: Sequence[Line]) -> None:
+    """Print a part in each row, with its fix on the next line."""
+    for line in lines:
+        print(f"{line['part']:<18} {line['found']}" + f" (for {line['used_by']})" * (
+            str(line["found"]).startswith("missing")))
+        if line["fix"]:
+            print(f"{'':<18} {line['fix']}")

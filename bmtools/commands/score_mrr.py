@@ -13,6 +13,7 @@ from bmtools.cli.parameters import InputFile
 from bmtools.cli.results import finish, print_results
 from bmtools.cli.scoring_options import fails_under, scores_checkpoints, scoring_closing
 from bmtools.cli.step import CommandStep
+from bmtools.cli.streams import say
 from bmtools.errors import count_of
 from bmtools.io.jsonl import RecordReader
 from bmtools.records import JsonObject
@@ -67,7 +68,7 @@ def command(step: CommandStep, records: RecordReader, models: tuple[Path, ...],
                 on_score=keep if plot else None, **options)
     for reason, count in skipped.items():
         if count:
-            click.echo(f"bmtools: {count_of(count, reason)}", err=True)
+            say(count_of(count, reason))
     print_results(step, lines, output)
     checkpoints = lines[:len(models)]
     if plot:

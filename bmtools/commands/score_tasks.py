@@ -20,7 +20,7 @@ from bmtools.io.sources import STDIN
 from bmtools.records import JsonMapping
 from bmtools.statistics.settings import StatisticsConfig
 from bmtools.tasks.settings import TaskScoresConfig
-from bmtools.values import format_estimate, heading
+from bmtools.values import format_estimate, heading, three_digits
 
 _MOST_TYPES, _MOST_ERRORS, _NONE = 4, 4, "-"
 
@@ -28,7 +28,7 @@ _MOST_TYPES, _MOST_ERRORS, _NONE = 4, 4, "-"
 @click.command("score-tasks", cls=Command, examples=(
     "bmtools score-tasks test.jsonl found.jsonl",
     "bmtools score-tasks test.jsonl bio=found-0.jsonl bio=found-1.jsonl base=found.jsonl"),
-    topics="records", next_command="table {output}")
+    topics="records", next_command="report {output} -o report.html")
 @click.argument("gold", type=InputRecords())
 @click.argument("predictions", nargs=-1, type=NamedInput(InputRecords()),
                 metavar="[[NAME=]PREDICTIONS]...")
@@ -48,8 +48,9 @@ def command(step: CommandStep, gold: str, predictions: tuple[str, ...], reject: 
     differ. Prints a JSON line per file: the task's metrics with intervals over documents, counts,
     kinds of error, and the same by type or label. Files with the same NAME are seeds of one model:
     a line per metric has their mean, spread and intervals. For each pair of models, a line has the
-    difference with a permutation test. If mentions have scores, calibration compares the scores
-    with the share of correct mentions.
+    difference, the score of the first model minus the score of the second, with a permutation
+    test. If mentions have scores, calibration compares the scores with the share of correct
+    mentions.
     """
     from bmtools.scoring.regression_gate import check_bound
     from bmtools.tasks.metrics.samples import TASK_METRICS
@@ -71,7 +72,15 @@ def command(step: CommandStep, gold: str, predictions: tuple[str, ...], reject: 
     if fail_under is not None:
         check_bound(scored, main, at_least=fail_under)
     unit = "questions" if "questions" in scored[0] else "records"
-    finish(step, scoring_closing(lines, main, unit, lowest=False))
+    finish(step, scoring_closing(lines, main, unit, lowest=False) + _verdict(lines, main))
+
+
+def _verdict(lines: Sequence[JsonMapping], metric: str) -> str:
+    """Return the difference of two models with its interval and p, if one pair was compared."""
+    found = [line for line in lines if "compared" in line and line["metric"] == metric]
+    return "".join(f"; {' - '.join(line['compared'])}: "
+                   f"{format_estimate(metric, line['difference'], line['interval'])}, "
+                   f"p {three_digits(line['p'])}" for line in found if len(found) == 1)
 
 
 def _print_summary(lines: Sequence[JsonMapping]) -> None:

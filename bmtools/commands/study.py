@@ -14,6 +14,7 @@ from bmtools.cli.parameters import NamedPath, NameOrFile, WorkDirectory
 from bmtools.cli.pass_options import ShardParam
 from bmtools.cli.results import finish, prints_results, report_printer
 from bmtools.cli.step import CommandStep
+from bmtools.cli.streams import say
 from bmtools.errors import count_of, suggestion
 from bmtools.installation import require_matplotlib
 from bmtools.io.parts import Shard
@@ -75,7 +76,7 @@ def command(step: CommandStep, study: str, steps: tuple[str, ...], folder: Path 
             show(line)
             ran += 1
     except StoppedError as error:
-        click.echo(f"bmtools: {error}", err=True)
+        say(str(error))
         step.context.exit(STOPPED)
     finish(step, f"ran {count_of(ran, 'jobs')}, {len(own) - ran} were done before")
 

@@ -6,6 +6,7 @@ import click
 
 from bmtools.cli.options import Command, takes_files
 from bmtools.cli.step import CommandStep
+from bmtools.cli.streams import say
 from bmtools.cli.tables import draw_bars, fitting_columns, print_table, terminal_width
 from bmtools.errors import DataError
 from bmtools.io.jsonl import read_objects
@@ -48,4 +49,4 @@ def command(step: CommandStep, files: tuple[str, ...], key: str, columns: str | 
             rows, draw_bars([numbers.get(row[0]) for row in rows]), strict=True)]
     print_table(header, rows, title)
     if left_out := [name for name in known if name not in header]:
-        click.echo(f"bmtools: --columns shows more: {', '.join(left_out)}", err=True)
+        say(f"--columns shows more: {', '.join(left_out)}")

@@ -19,6 +19,7 @@ from bmtools.cli.pass_options import end_if_finished, takes_part, takes_resume
 from bmtools.cli.results import finish, to_output
 from bmtools.cli.settings import takes_values
 from bmtools.cli.step import CommandStep
+from bmtools.cli.streams import say
 from bmtools.cli.translation_options import (
     takes_engine,
     takes_projection,
@@ -80,5 +81,5 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
             write_stream(step, translated, output)
     totals, *remarks = translation_lines(counts)
     for line in remarks:
-        click.echo(f"bmtools: {line}", err=True)
+        say(line)
     finish(step, f"translated {totals}{to_output(output)}")

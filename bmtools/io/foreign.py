@@ -13,10 +13,10 @@ UNPACK = {".gz": "gunzip -c", ".zst": "zstd -dc", ".zstd": "zstd -dc"}
 """Commands that unpack a file, by its ending."""
 # Pattern of the first bytes, their meaning, and the command that makes text; `{}` is the file.
 _BYTES = tuple((re.compile(pattern, re.DOTALL), found, remedy) for pattern, found, remedy in (
-    (rb"\xff\xfe\0\0|\0\0\xfe\xff", "UTF-32", "iconv -f UTF-32 -t UTF-8 {}"),
-    (rb"\xff\xfe|\xfe\xff", "UTF-16", "iconv -f UTF-16 -t UTF-8 {}"),
-    (rb"(?:[^\0]\0){4}", "UTF-16", "iconv -f UTF-16LE -t UTF-8 {}"),
-    (rb"(?:\0[^\0]){4}", "UTF-16", "iconv -f UTF-16BE -t UTF-8 {}"),
+    (rb"\xff\xfe\0\0|\0\0\xfe\xff", "UTF-32", "iconv -f UTF-32 -t UTF-8 {} > utf8.txt"),
+    (rb"\xff\xfe|\xfe\xff", "UTF-16", "iconv -f UTF-16 -t UTF-8 {} > utf8.txt"),
+    (rb"(?:[^\0]\0){4}", "UTF-16", "iconv -f UTF-16LE -t UTF-8 {} > utf8.txt"),
+    (rb"(?:\0[^\0]){4}", "UTF-16", "iconv -f UTF-16BE -t UTF-8 {} > utf8.txt"),
     (rb"%PDF", "a PDF", "bmtools import pdf {}"),
     (rb"PAR1", "a Parquet file", "bmtools import parquet {}"),
     (rb"BZh", "a bzip2 file", "bzip2 -dc {}, and a pipe into this command"),
@@ -86,10 +86,10 @@ def not_utf8(line: bytes, start: int, name: str) -> str:
         name: name of the source in messages.
     """
     if line.decode("utf-8", "ignore").isascii():
-        fix = "as Windows-1252 it is a letter: type iconv -f WINDOWS-1252 -t UTF-8 {}"
+        fix = "as Windows-1252 it is a letter: type iconv -f WINDOWS-1252 -t UTF-8 {} > utf8.txt"
     else:
         fix = ("the line also has UTF-8 letters, so this byte is damaged: fix it, or drop all "
-               "such bytes by iconv -c -f UTF-8 -t UTF-8 {}")
+               "such bytes by iconv -c -f UTF-8 -t UTF-8 {} > utf8.txt")
     return f"byte {start + 1} is not UTF-8; {_command(fix, name)}"
 
 

@@ -31,7 +31,7 @@ DECODERS = ("llama", "mistral", "qwen2")
 """Values of `model_type` of decoders that can become encoders."""
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "spiece.model", "sentencepiece.bpe.model",
                "vocab.json")
-_HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+_HUB_NAME = re.compile(r"\w[\w.-]*[/-]\w[\w.-]*")
 _FINE_TUNED = re.compile(r".+For(Token|Sequence)Classification|.+ForQuestionAnswering")
 _DISCRIMINATOR = "ElectraForPreTraining"
 _SHARDS = "; it contains shards of text, which are input of pretrain and distill"

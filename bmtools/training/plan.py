@@ -299,7 +299,8 @@ def make_plan(output: Path, config: RunConfig, model: ModelInit, data: DataConfi
     role = "student" if teacher else "model"
     if (model.checkpoint is None) == (model.architecture is None):
         raise ValueError(f"expected one of {setting(role)} and {setting('architecture')}"
-                         + (f", or {setting('take_layers')}" if teacher else ""))
+                         + (f", or {setting('take_layers')}" if teacher else
+                            ": a model to continue, or the size of a new one"))
     # By default, a student's tokenizer is its teacher's tokenizer.
     if (model.architecture is None) != (model.tokenizer is None) \
             and (model.tokenizer or not teacher):

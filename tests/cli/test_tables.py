@@ -69,7 +69,7 @@ def test_lines_of_a_kind_share_a_table(monkeypatch: pytest.MonkeyPatch,
     assert cells[0] == ["model", "pppl", "sentences"]
     assert cells[2:4] == [["base", "256 [246, 266]", "1,090"], ["bio", "159 [128, 195]", "1,090"]]
     assert ["base", "heart", "12.0 [11.0, 13.0]", "7"] in cells
-    assert ["base, bio", "bits/char", "1.19 [1.07, 1.29]", "0.000999", "1,090"] in cells
+    assert ["base - bio", "bits/char", "1.19 [1.07, 1.29]", "0.000999", "1,090"] in cells
     assert "--json shows more: signature" in lines
 
 

@@ -30,6 +30,14 @@ def test_missing_parts_have_a_command_that_installs_them(
     assert "2 optional parts are missing" in outcome.err
 
 
+def test_a_terminal_of_any_width_shows_the_fix(run: Callable[..., Any],
+                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_is_installed", lambda package: package != "rensa")
+    shown = run("doctor", "--table").out.splitlines()
+    at = shown.index("extra dedup        missing: rensa (for dedup: near duplicates)")
+    assert shown[at + 1].lstrip() == doctor.install_command("dedup")
+
+
 def test_every_extra_is_named_with_its_commands() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]

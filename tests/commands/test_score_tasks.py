@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from bmtools.values import three_digits
+
 Run = Callable[..., Any]
 Write = Callable[..., Path]
 LABELS = ("asma", "diabete")
@@ -48,7 +50,8 @@ def test_two_models_and_their_difference(run: Run, gold: Path, write_found: Writ
     assert accuracy["p"] == accuracy["p_holm"] < 0.05
     closing, _, time = outcome.err.rpartition(" in ")
     assert closing.startswith("bmtools: bio has the highest of 2, accuracy ")
-    assert closing.endswith("over 40 records") and time.endswith(" s\n")
+    assert " over 40 records; bio - base: " in closing and time.endswith(" s\n")
+    assert closing.endswith(f"], p {three_digits(accuracy['p'])}")
 
 
 def test_seeds_by_name(run: Run, gold: Path, write_found: Write) -> None:

@@ -28,13 +28,13 @@ def _zip(member: str) -> bytes:
 
 NOT_TEXT = {
     "utf-16": (PROSE.encode("utf-16"), "found UTF-16, expected UTF-8 text; "
-               "type iconv -f UTF-16 -t UTF-8 {}"),
+               "type iconv -f UTF-16 -t UTF-8 {} > utf8.txt"),
     "utf-16le without a mark": (PROSE.encode("utf-16le"), "found UTF-16, expected UTF-8 text; "
-                                "type iconv -f UTF-16LE -t UTF-8 {}"),
+                                "type iconv -f UTF-16LE -t UTF-8 {} > utf8.txt"),
     "utf-16be without a mark": (PROSE.encode("utf-16be"), "found UTF-16, expected UTF-8 text; "
-                                "type iconv -f UTF-16BE -t UTF-8 {}"),
+                                "type iconv -f UTF-16BE -t UTF-8 {} > utf8.txt"),
     "utf-32": (PROSE.encode("utf-32"), "found UTF-32, expected UTF-8 text; "
-               "type iconv -f UTF-32 -t UTF-8 {}"),
+               "type iconv -f UTF-32 -t UTF-8 {} > utf8.txt"),
     "pdf": (b"%PDF-1.7\n%\xe2\xe3", "found a PDF, expected UTF-8 text; "
             "type bmtools import pdf {}"),
     "docx": (_zip("word/document.xml"), "found a Word document, expected UTF-8 text; "
@@ -44,10 +44,10 @@ NOT_TEXT = {
     "epub": (epub({"a": "x"}), "found an EPUB, expected UTF-8 text; type bmtools import epub {}"),
     "other": (b"ab\0cd", "found the NUL byte 3, expected UTF-8 text, not a binary file"),
     "latin-1": (PROSE.encode("latin-1"), "byte 6 is not UTF-8; as Windows-1252 it is a letter: "
-                "type iconv -f WINDOWS-1252 -t UTF-8 {}"),
+                "type iconv -f WINDOWS-1252 -t UTF-8 {} > utf8.txt"),
     "damage": ("è".encode() + b" \xe8\n", "byte 4 is not UTF-8; the line also has UTF-8 "
                "letters, so this byte is damaged: fix it, or drop all such bytes by iconv -c -f "
-               "UTF-8 -t UTF-8 {}"),
+               "UTF-8 -t UTF-8 {} > utf8.txt"),
 }
 
 
@@ -69,8 +69,8 @@ def test_the_suggested_command_converts_the_file(tmp_path: Path, run: Run) -> No
         path = tmp_path / f"notes {number}.txt{'.gz' * (pack is gzip.compress)}"
         path.write_bytes(pack(PROSE.encode(encoding)))
         command = run("import", "text", path).err.rpartition("type ")[2]
-        done = subprocess.run(["bash", "-c", command], capture_output=True, check=True)
-        assert done.stdout.decode() == PROSE
+        subprocess.run(["bash", "-c", command], cwd=tmp_path, check=True)
+        assert (tmp_path / "utf8.txt").read_text() == PROSE
 
 
 NO_RECORDS = {

@@ -45,6 +45,7 @@ def whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
              f"hf download {name} --local-dir {last} (without network: run that on a machine "
              f"with network, copy the directory here and give {last})")
       for name, last in (("bert-base-uncased", "bert-base-uncased"), ("dbmdz/bert", "bert"))),
+    ("base", "Directory 'base' does not exist"),
     ("model/inner", "Directory 'model/inner' does not exist"),
     ("/far/away/model", "Directory '/far/away/model' does not exist"),
     ("model/config.json", "'model/config.json' is a file, expected its directory: model"),

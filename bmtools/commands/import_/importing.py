@@ -36,6 +36,7 @@ from bmtools.cli.options import (
 from bmtools.cli.pass_options import Passes, takes_passes
 from bmtools.cli.results import finish, records_written
 from bmtools.cli.step import CommandStep
+from bmtools.cli.streams import say
 from bmtools.cli.writing import FEWEST_DOCUMENTS, noting_documents, write_lines, write_stream
 from bmtools.corpus.check_data import entity_faults
 from bmtools.corpus.formats.tally import LOST, MATCHED, MOVED
@@ -159,7 +160,7 @@ def reads(formats: dict[str, click.Command], reader: str, content: str, *example
         if with_account:
             from bmtools.corpus.account import account_in_words
 
-            click.echo(f"bmtools: {account_in_words(run.counts)}", err=True)
+            say(account_in_words(run.counts))
         finish(step, records_written(run.records, run.counts, output))
 
     def make(function: Callable[[], None]) -> click.Command:

@@ -77,6 +77,8 @@ def _documents(names: Iterable[str], tally: Tally) -> Iterator[tuple[str, str, s
         files = {member_ending(name).lower(): (name, content) for name, content in group}
         own = PurePath(stem).name
         if _TEXT in files:
+            tally.counts["texts without a file of annotations (.ann)"] += not (
+                _ANNOTATION in files or own in waiting)
             yield *files[_TEXT], *(files.get(_ANNOTATION) or waiting.pop(
                 own, (f"{stem}{_ANNOTATION}", "")))
         elif own in waiting:

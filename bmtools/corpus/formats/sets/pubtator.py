@@ -74,7 +74,7 @@ def _add(document: _Document | None, line: str, part: re.Match[str] | None, plac
     columns = line.split("\t")
     if document is None or not (part or columns[0] == document.id):
         raise RecordError(place, f"found {line[:40]!r}, expected ID|t|title before annotations of "
-                                 "a document", line)
+                                 "a document; for lines of ID|text, use import standoff", line)
     document.size += len(line)
     check_record_size(document.size, document.place)
     if part:
