@@ -226,19 +226,16 @@ def _ended_with(running: dict[Job, subprocess.Popen[bytes]]) -> Iterator[None]:
     """
     number = int(SIGTERM)
     try:
-        try:
-            yield
-        except Ended as ended:
-            interruption.clear()
-            number = ended.number
-            raise
-        finally:
-            for process in running.values():
-                process.send_signal(number)
-            for process in running.values():
-                process.wait()
+        yield
     except Ended as ended:
+        interruption.clear()
+        number = ended.number
         raise StoppedError("stopped; run the same command to continue the study") from ended
+    finally:
+        for process in running.values():
+            process.send_signal(number)
+        for process in running.values():
+            process.wait()
 
 
 def _end_with_parent() -> None:
