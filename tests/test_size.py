@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 LIMITS = {
-    "code lines": 41_151,  # without docstrings, comments and blank lines
-    "functions": 3333,  # including methods and nested functions
+    "code lines": 41_175,  # without docstrings, comments and blank lines
+    "functions": 3335,  # including methods and nested functions
     "files": 399,
     "options": 253,  # distinct long options
     "options of one command": 48,  # of the command with most options
