@@ -23,7 +23,7 @@ from bmtools.cli.main import stages
 ROOT = Path(__file__).parents[1]
 STAGED = ("*.md", "LICENSE", "CITATION.cff", "docs/**/*.md", "docs/**/*.svg", "docs/**/*.png",
           "docs/*.css", "docs/*.js", "examples/*/README.md", "examples/**/*.svg",
-          "examples/**/*.toml", "examples/**/*.sh")
+          "examples/**/*.toml", "examples/**/*.sh", "bmtools/study/studies/*.toml")
 
 
 def build(folder: Path) -> Path:

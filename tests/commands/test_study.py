@@ -185,7 +185,7 @@ def test_curves_of_kept_checkpoints_are_one_step(run: Run, tiny_tokenizer: Path,
     outcome = run("study", "checkpoints", *given, "--workers", 2)
     assert outcome.code == 0, outcome.err
     page = Path("checkpoints/report.html").read_text()
-    for score in ("F1 (tasks)", "Mean reciprocal rank", "Pseudo-perplexity"):
+    for score in ("F1 (train)", "Mean reciprocal rank", "Pseudo-perplexity"):
         assert f"{score} over training" in page
     assert not list(Path("checkpoints/tuned").glob("*/*"))
     assert run("study", "checkpoints", *given).out == ""
