@@ -171,8 +171,7 @@ class Display:
         from rich.console import Console
         from rich.live import Live
 
-        console = Console(file=self._stderr, force_terminal=True, highlight=False,
-                          soft_wrap=True)
+        console = Console(file=self._stderr, force_terminal=True, highlight=False, soft_wrap=True)
         with signals_deferred():  # a handler that prints would erase a half-drawn block
             self._live = Live(console=console, auto_refresh=False, transient=True,
                               redirect_stdout=False, get_renderable=self.view.block)
