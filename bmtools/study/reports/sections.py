@@ -34,12 +34,13 @@ from bmtools.study.reports.charts import (
 from bmtools.study.reports.labels import Megabytes, Seconds, model_names, names_of, spell, words_of
 from bmtools.study.reports.over_training import correlations, over_training
 from bmtools.study.reports.ranks import rank_parts
-from bmtools.study.reports.study import Study, StudyDirectory, objective_of
+from bmtools.study.reports.study import Study, StudyDirectory
 from bmtools.study.reports.verdict import glance
 from bmtools.tasks.metrics.errors import PRECISION
 
 _MOST_CURVES, _MOST_POINTS, _MOST_VALUES, _MOST_TERMS = 6, 60, 35, 3
 _HASH_DIGITS = 12
+_CAUSAL = "causal_accuracy"  # of steps that predict next tokens rather than masked ones
 # Commands whose files describe outputs and are not outputs.
 _DOCUMENTS = {"card", "energy", "lineage", "report", "table"}
 _LENGTHS = ("median", "p95", "max")
@@ -107,7 +108,7 @@ def _curve(lines: Sequence[JsonObject]) -> Curve:
     return Curve([points[number][1] for number in kept],
                  [points[number][1].x for number in ends],
                  [one["tokens_seen"] for one, other in pairwise(own)
-                  if objective_of(one) != objective_of(other)], marks)
+                  if (_CAUSAL in one) != (_CAUSAL in other)], marks)
 
 
 def vocabularies(study: Study) -> Iterator[Part]:

@@ -90,7 +90,7 @@ class Study:
         lines: other lines, by kind, without repetitions.
         spaces: charts of words in the plane.
         files: records of how files were made, by path.
-        golds: digests of gold records, by name.
+        golds: name and digest of the gold records, by the path of the scores.
     """
 
     directories: list[StudyDirectory] = field(default_factory=list)
@@ -98,7 +98,7 @@ class Study:
     lines: defaultdict[str, list[JsonObject]] = field(default_factory=lambda: defaultdict(list))
     spaces: list[Chart] = field(default_factory=list)
     files: dict[Path, JsonObject] = field(default_factory=dict)
-    golds: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    golds: dict[Path, tuple[str, str]] = field(default_factory=dict)
 
     @cached_property
     def lineage(self) -> Lineage:
@@ -138,11 +138,6 @@ class Study:
         return seen.values()
 
 
-def objective_of(line: JsonMapping) -> bool:
-    """Return whether a step of training predicted next tokens rather than masked ones."""
-    return "causal_accuracy" in line
-
-
 def kind_of(line: JsonMapping) -> str:
     """Return the kind of a line by its keys; empty if it is unknown."""
     return next((kind for kind, keys in _KINDS.items() if line.keys() >= {*keys.split()}), "")
@@ -177,9 +172,7 @@ def read_study(paths: Sequence[str | PathLike[str]]) -> Study:
     kept = {path for path in directories if kept_by(path) in runs - {path}
             or last.get(path.parent, path) != path}
     names = names_of(map(str, [*directories, *map(kept_by, directories)]))
-    for path, _ in found:
-        name, digest = _gold_of(path)
-        study.golds[name].add(digest)
+    study.golds.update((path, _gold_of(path)) for path, _ in found)
     seen: set[str] = set()
     # Directories first, as a log is not read again if its checkpoint has it; then records, as these
     # name the models of scores.
@@ -306,8 +299,9 @@ def _scored(study: Study, path: Path) -> tuple[dict[str, str], str]:
                               str(step.get("settings", {}).get("model")))
               for name, step in predictions_of(path, steps).items()}
     counts = Counter(models.values())
-    gold, _ = _gold_of(path)
-    gold = source_stem(str(path)) if len(study.golds[gold]) > 1 else gold
+    gold, _ = study.golds[path]
+    if len({digest for name, digest in study.golds.values() if name == gold}) > 1:
+        gold = source_stem(str(path))
     return {name: one for name, one in models.items() if counts[one] == 1}, gold
 
 
