@@ -22,7 +22,7 @@ from bmtools.statistics.settings import StatisticsConfig
 from bmtools.tasks.settings import TaskScoresConfig
 from bmtools.values import format_estimate, heading, three_digits
 
-_MOST_TYPES, _MOST_ERRORS, _NONE = 4, 4, "-"
+_MOST_TYPES, _MOST_ERRORS = 4, 4
 
 
 @click.command("score-tasks", cls=Command, examples=(
@@ -104,7 +104,9 @@ def _print_summary(lines: Sequence[JsonMapping]) -> None:
 
 def _frequent_errors(line: JsonMapping) -> str:
     """Spell the most frequent kinds of wrong annotations, with their numbers."""
-    counts = {f"false {found}" if gold == _NONE else f"{gold} missed" if found == _NONE else
+    from bmtools.tasks.metrics.errors import NONE
+
+    counts = {f"false {found}" if gold == NONE else f"{gold} missed" if found == NONE else
               f"{gold} taken for {found}": count for gold, row in line.get("confusion", {}).items()
               for found, count in row.items() if gold != found}
     counts |= {"with wrong borders": line.get("errors", {}).get("boundary", 0)}
@@ -114,7 +116,9 @@ def _frequent_errors(line: JsonMapping) -> str:
 
 def _print_all(lines: Sequence[JsonMapping]) -> None:
     """Print all scores, with the confusion of types or labels in words."""
+    from bmtools.tasks.metrics.errors import NONE
+
     print_lines([{**{key: value for key, value in line.items() if key != "confusion"}, **{
-        f"annotated {'nothing' if gold == _NONE else gold}, found": {
-            "nothing" if found == _NONE else found: count for found, count in row.items()}
+        f"annotated {'nothing' if gold == NONE else gold}, found": {
+            "nothing" if found == NONE else found: count for found, count in row.items()}
         for gold, row in line.get("confusion", {}).items()}} for line in lines])

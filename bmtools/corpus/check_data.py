@@ -28,8 +28,7 @@ _FIXES = {
 def entity_faults(record: Record) -> Counter[str]:
     """Count the entities of a record that a tagger of words cannot represent, by fault."""
     text, found = record["text"], Counter[str]()
-    spans = sorted((entity["start"], entity["end"], entity["type"])
-                   for entity in record.get("entities", ()))
+    spans = _spans(record)
     for start, end, _ in spans:
         cuts = [text[max(at - 1, 0):at + 1] for at in (start, end) if 0 < at < len(text)]
         found["edge inside a word"] += any(cut.isalnum() for cut in cuts)
@@ -53,7 +52,7 @@ def labels_of(record: Record) -> list[str]:
 
 
 def check_data(parts: Mapping[str, Iterable[Record]]) -> Iterator[JsonObject]:
-    """Yield a line for each fault of a set: where, what, how many, the first place and a fix.
+    """Yield a line for each fault of a set, with its file, count, first place and fix.
 
     Args:
         parts: records by part; the first part is the one that a model learns from.
@@ -77,21 +76,23 @@ def check_data(parts: Mapping[str, Iterable[Record]]) -> Iterator[JsonObject]:
         yield from (_line(name, fault, count, places[fault])
                     for fault, count in sorted(counts.items()))
         learned = learned or labels
-        limit = {"few examples": labels if labels is learned else {},
-                 "label not in the first file": labels.keys() - learned.keys()}
-        for label in sorted(limit["few examples"]):
-            if labels[label] < FEWEST_EXAMPLES:
-                yield _line(name, "few examples", labels[label], label)
-        yield from (_line(name, "label not in the first file", labels[label], label)
-                    for label in sorted(limit["label not in the first file"]))
+        for label, count in sorted(labels.items()):
+            if labels is learned and count < FEWEST_EXAMPLES:
+                yield _line(name, "few examples", count, label)
+            if label not in learned:
+                yield _line(name, "label not in the first file", count, label)
     for line in overlaps(records):
         yield from (_line(line["of"], f"shared {what}", line[what], f"in {line['in']}")
                     for what in SHARED if line[what])
 
 
+def _spans(record: Record) -> list[tuple[int, int, str]]:
+    return sorted((one["start"], one["end"], one["type"]) for one in record.get("entities", ()))
+
+
 def _identity(record: Record) -> tuple[str, str]:
     """Return what a model reads of a record, and what it learns."""
-    spans = sorted((one["start"], one["end"], one["type"]) for one in record.get("entities", ()))
+    spans = _spans(record)
     relations = sorted(one["type"] for one in record.get("relations", ()))
     read = [text_key(record), record.get("question"), spans if "relations" in record else ()]
     learned = [record.get("label"), record.get("labels"), record.get("answers"),
