@@ -137,9 +137,9 @@ def build_model(config: PretrainedConfig, device: str = "cpu",
     attention to neighbours need not be learned position by position. Small models learn more than
     word frequencies sooner than with the random values of Devlin et al. (2 x 128 on the quickstart
     text, 400 steps: masked loss 4.8 instead of 5.6). Second, Megatron-BERT's projections into the
-    residual stream are divided by the root of the number of additions to it, because pre-layer-norm
-    layers do not normalize the stream (Shoeybi et al. 2020, section 4.2; Radford et al. 2019,
-    section 2.3). transformers scales ModernBERT in the same way.
+    residual stream are divided by the root of how often the stream is added to, because
+    pre-layer-norm layers do not normalize it (Shoeybi et al. 2020, section 4.2; Radford et al.
+    2019, section 2.3). transformers scales ModernBERT in the same way.
 
     Args:
         config: of the model.

@@ -1,4 +1,4 @@
-"""What an installation contains, what it lacks for which command, and how to add it."""
+"""Parts of an installation, the commands that need missing parts, and how to add them."""
 
 from __future__ import annotations
 

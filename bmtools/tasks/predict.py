@@ -151,14 +151,14 @@ def predict(records: RecordSource, model: str | PathLike[str], *, task: str = ""
 
     Yields:
         copies of the records in order, with an object of predictions under the key `predicted`, or
-        the key in `into`. The object contains `entities` (each with id, start, end, type, text and
-        score) and, with `label_pieces` all, `subtokens` (start, end and tags of each word);
-        `answers` (each with text, start and score); or `label`, `score` (its probability) and
-        `probabilities` (of all labels). It also contains the task's `definition`, by the key of
-        its predictions, if score-tasks would otherwise use other settings. With into="entities"
-        predictions replace the
-        record's own entities, and `relations` are removed; with into="label" they replace its
-        `label` and `score`.
+        the key in `into`. For taggers the object contains `entities` (each with id, start, end,
+        type, text and score) and, with `label_pieces` all, `subtokens` (start, end and tags of each
+        word). For questions it contains `answers` (each with text, start and score), for classes
+        `label`, `score` (its probability) and `probabilities` (of all labels). It also
+        contains the task's `definition`, by the key of its predictions, if score-tasks would
+        otherwise use other settings. With into="entities" predictions replace the record's own
+        entities, and `relations` are removed. With into="label" they replace its `label` and
+        `score`.
 
     Raises:
         CheckpointError: if the model is not for a known task.

@@ -33,8 +33,8 @@ _reads = partial(reads, FORMATS)
 _takes_mention_pairs = click.option(
     "--mention-pairs", "pairs", type=Choice(get_args(MentionPairs)), default="closest",
     show_default=True,
-    help="Pairs of mentions of two related concepts: each mention of the concept with more "
-         "mentions and the closest of the other; the same, but only if the head is first; all.")
+    help="closest pairs each mention of the related concept with more mentions with the closest "
+         "mention of the other. biobit does so only if the head is first. all makes all pairs.")
 
 
 def _takes_tables(name: str, parameter: str, required: bool = False, help: str = "") -> Decorator:

@@ -359,12 +359,12 @@ def _comparisons(samples: Mapping[str, Sequence[Sample]], metrics: TaskMetrics,
     """Compare each pair of models by each metric.
 
     Returns:
-        lines with `compared`, the two models; `metric`; `difference`, the first model's mean over
-        seeds minus the second model's, with its `interval` over units and seeds; and `p`, from the
-        paired permutation test over units. If a model has several seeds, lines also have
-        `p_over_seeds`, `seeds` (the number for each model) and `seeds_needed`, see `seeds_needed`.
-        `p_holm` and `p_over_seeds_holm` are adjusted for the number of comparisons by one metric
-        (Holm 1979).
+        lines with `compared` (the two models), `metric`, `difference` and `p`. The difference is
+        the first model's mean over seeds minus the mean of the second model. Its `interval` is over
+        units and seeds, and `p` is from the paired permutation test over units. If a model has
+        several seeds, lines also have `p_over_seeds`, `seeds` (the number for each model) and
+        `seeds_needed`, see `seeds_needed`. `p_holm` and `p_over_seeds_holm` are adjusted for the
+        number of comparisons by one metric (Holm 1979).
     """
     if not statistics.resamples:
         return []
