@@ -1,4 +1,4 @@
-"""Parts of pages: charts as wide as a phone, each with a table of the numbers that it draws."""
+"""Parts of pages: charts that fit a phone, each with a table of the numbers that it draws."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
 
 Cell = str | int | float | None
-_WIDTH = 340  # in CSS pixels, all of a phone's screen
+_WIDTH = 340  # in CSS pixels; fits the screen of a phone
 _ROW, _SERIES, _MARGIN, _PLOT, _LEGEND = 15, 13, 50, 210, 17  # heights in pixels
 _LABEL_WIDTH, _LEGEND_WIDTH = 17, 44
 _TITLE, _MOST_COLUMNS, _MOST_APART = 30, 3, 6
-_WIDE = 620  # of charts that share a window in pairs
+_WIDE = 620  # width of a chart if two share a row of a window
 _MARKERS = "osD^vP*"
 
 
 class Estimate(NamedTuple):
-    """A value with the ends of its interval, if it has an interval."""
+    """A value, with both ends of its interval if it has one."""
 
     value: float
     low: float | None = None
@@ -38,7 +38,7 @@ class Estimate(NamedTuple):
 
     @classmethod
     def of(cls, value: float, interval: Sequence[float] | None) -> Estimate:
-        """Make one of a value and its interval."""
+        """Make an estimate from a value and its interval."""
         return cls(value, *(interval or ())[:2])
 
 
@@ -53,14 +53,14 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Curve:
-    """A line of points.
+    """A line through points.
 
     Args:
-        points: in order.
-        borders: where phases end, except the last one.
-        breaks: borders at which the objective changes; the line is interrupted there.
-        marks: further points next to the line, such as losses on held-out text.
-        group: curves of one group share colour and marker.
+        points: from left to right.
+        borders: ends of all phases except the last one.
+        breaks: borders where the objective changes; the line has a gap there.
+        marks: points that the line does not connect, such as losses on held-out text.
+        group: curves of the same group have the same colour and marker.
     """
 
     points: Sequence[Point]
@@ -72,7 +72,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of words and numbers under a header; the first column names a row."""
+    """Rows of words and numbers under a header. The first column contains the names of the rows."""
 
     title: str
     header: Sequence[str]
@@ -84,10 +84,10 @@ class Chart:
     """A plot and its numbers.
 
     Args:
-        table: the numbers, under the chart's title.
+        table: the numbers; its title is the title of the chart.
         summary: description of the chart for people who cannot see it.
         height: in CSS pixels.
-        draw: draws on axes; returns the parts that a legend names.
+        draw: function that draws on axes and returns the entries of the legend by name.
     """
 
     table: Table
@@ -96,14 +96,14 @@ class Chart:
     draw: Callable[[Axes], Mapping[str, Artist]]
 
     def draw_on(self, figure: FigureBase, columns: int = 1) -> None:
-        """Draw on a figure, with a legend in columns if it names several parts."""
+        """Draw the chart. Add a legend with this number of columns if it has several entries."""
         named = self.draw(figure.add_subplot())
         if len(named) > 1:
             figure.legend([*named.values()], [truncate(name, _LEGEND_WIDTH) for name in named],
                           loc="outside lower left", ncols=columns)
 
     def svg(self, name: str, is_wide: bool = False) -> Markup:
-        """Draw as an element of a page. The name is unique there; narrow charts fit a phone."""
+        """Draw the chart as an element of a page; `name` must be unique in the page."""
         stream, width = BytesIO(), _WIDE if is_wide else _WIDTH
         with written_figure(stream, "svg", width, self.height) as figure:
             self.draw_on(figure, columns=1 + is_wide)
@@ -112,13 +112,13 @@ class Chart:
 
 @dataclass(frozen=True)
 class Branch:
-    """Content in a tree of inputs.
+    """A file or directory in a tree of inputs.
 
     Args:
-        anchor: its id in the page.
-        name: as its users call it.
+        anchor: id of its element in the page.
+        name: its name, after its role if the role has another name.
         facts: its kind, and how it was made.
-        is_repeated: whether the tree shows it and its inputs further up.
+        is_repeated: whether the tree already shows it and its inputs further up.
         branches: its inputs.
     """
 
@@ -130,11 +130,11 @@ class Branch:
 
 
 Part = str | Chart | Table | Branch
-"""A part of a section: a note, a chart, a table or a tree."""
+"""An item of a section: a note, a chart, a table or a tree."""
 
 
 class Section:
-    """A part of a page: its note, charts, trees, and the tables without a chart."""
+    """A section of a page, with items sorted by type. A chart's table is not in `tables`."""
 
     def __init__(self, title: str, parts: Sequence[Part]) -> None:
         self.anchor, self.title = title.partition(" ")[0].lower(), title
@@ -145,7 +145,7 @@ class Section:
 
 
 def write_picture(charts: Sequence[Chart], path: Path) -> None:
-    """Draw charts side by side, in the format of the file's suffix."""
+    """Draw charts side by side in a file, whose suffix determines the format."""
     columns = min(len(charts), _MOST_COLUMNS)
     heights = [max(chart.height for chart in charts[start:start + columns]) + _TITLE
                for start in range(0, len(charts), columns)]
@@ -164,14 +164,15 @@ def dot_chart(title: str, unit: str, rows: Sequence[str],
 
     Args:
         title: a few words.
-        unit: of the values.
-        rows: names, from the top.
-        series: values of each row by the name of a series; a single series needs no name.
-        log: scale of the values.
-        most_rows: number of rows that are drawn; the table has all.
+        unit: unit of the values.
+        rows: names of the rows, from top to bottom.
+        series: one value for each row, by name of the series. The name of a single series is not
+            shown.
+        log: use a logarithmic scale.
+        most_rows: maximum number of rows to draw; the table always contains all rows.
     """
     series = {key: [one if one and one.value is not None else None for one in values]
-              for key, values in series.items()}  # an undefined score is null
+              for key, values in series.items()}  # the value of an undefined score is null
     crowd, named = _SERIES * min(len(series), _MOST_APART), len(series) > 1
     room = _ROW + crowd
     shown = rows[:most_rows]
@@ -208,15 +209,15 @@ def dot_chart(title: str, unit: str, rows: Sequence[str],
 
 def line_chart(title: str, axis: tuple[str, str], curves: Mapping[str, Curve], log: bool = False,
                joined: bool = False, diagonal: bool = False) -> Chart:
-    """Draw curves over one another.
+    """Draw several curves on the same axes.
 
     Args:
         title: a few words.
-        axis: names of both axes.
-        curves: by their names.
-        log: scale of the first axis.
-        joined: draw a line from curve to curve, if each is a point.
-        diagonal: draw the line on which both axes, from 0 to 1, are equal.
+        axis: labels of the x axis and the y axis.
+        curves: curves by name.
+        log: use a logarithmic x axis.
+        joined: connect the points of all curves by a line, for curves of one point each.
+        diagonal: draw the line from (0, 0) to (1, 1), on which x and y are equal.
     """
     groups = list(dict.fromkeys(curve.group or key for key, curve in curves.items()))
 
@@ -269,7 +270,7 @@ def _coordinates(points: Iterable[Point],
 
 
 def _scale(axes: Axes, log: bool) -> None:
-    """Give the first axis few ticks with short numbers."""
+    """Set the scale of the x axis, with few ticks and short numbers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     if log:

@@ -1,4 +1,4 @@
-"""Models side by side: size, speed and memory of models that take turns, each in a process."""
+"""Comparison of models by size, speed and memory. Each model runs in a separate process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _TEXTS = 64
 _GIVEN: dict[str, tuple[Checkpoint, bool, Sequence[str], SpeedConfig]] = {}
 _Turn: TypeAlias = tuple[int, float, float]
-"""Tokens of a turn, seconds of the model, and seconds of the tokenizer."""
+"""Number of tokens in a turn, seconds of the model and seconds of the tokenizer."""
 
 
 def _process() -> Executor:
@@ -49,22 +49,23 @@ def compare_models(models: Sequence[str | PathLike[str]], texts: RecordSource,
     """Measure models on the CPU: `compare_models(["a", "b"], "notes.jsonl")`.
 
     All models read the same texts, each with its own tokenizer. Masked language models
-    predict one token of each text. In each turn every model runs once, so that noise falls on all.
+    predict one token of each text. Every model runs once in each turn, so that other work on the
+    machine slows down all models equally.
 
     Args:
-        models: directories of checkpoints, fine-tuned or exported ones among them.
-        texts: records, or a file of records; the first ones are read.
+        models: directories of checkpoints, which may be fine-tuned or exported.
+        texts: records, or a file of records; only the first ones are read.
         settings: fields of `SpeedConfig`.
 
     Returns:
-        for each model `parameters`, `megabytes` of its directory, the settings, and on the `cpu`
-        `tokens_per_second` without padding in the best turn, `median` of all turns,
-        `texts_per_second` with the time of the tokenizer, and `peak_megabytes` of the whole
-        process.
+        for each model `parameters`, `megabytes` of its directory, the settings, and values on the
+        `cpu`. `tokens_per_second` is the speed of the best turn and `median` the median speed of
+        all turns, both without padding. `texts_per_second` includes the time of the tokenizer.
+        `peak_megabytes` is the peak memory of the whole process.
 
     Raises:
-        DataError: no text.
-        BmtoolsError: a model that cannot be loaded.
+        DataError: no record has a text.
+        BmtoolsError: a model cannot be loaded.
     """
     config: SpeedConfig
     [config], paths = split_settings(settings, SpeedConfig), [Path(model) for model in models]
@@ -81,7 +82,7 @@ def compare_models(models: Sequence[str | PathLike[str]], texts: RecordSource,
             "model": str(path),
             "kind": exported.format if exported else read_config(path).get("model_type", ""),
             "precision": exported.precision if exported else "float32",
-            # An exported model has the weights of its source.
+            # The record of an exported model contains the number of parameters of its source.
             "parameters": manifest.get("results", {}).get("parameters") if exported
             else count_weights(path),
             "megabytes": round(directory_bytes(path) / 1e6, 3), "cpu": measured[str(path)],
@@ -92,7 +93,7 @@ def compare_models(models: Sequence[str | PathLike[str]], texts: RecordSource,
 
 def _measure(models: Sequence[Path], texts: Sequence[str],
              config: SpeedConfig) -> dict[str, JsonObject]:
-    """Let models take turns, each in a separate process, and summarize each model's turns."""
+    """Run models in turns, each in a separate process, and summarize the turns of each model."""
     turns: dict[str, list[_Turn]] = {str(path): [] for path in models}
     with ExitStack() as stack:
         runners = {name: stack.enter_context(_process()) for name in turns}
@@ -105,7 +106,7 @@ def _measure(models: Sequence[Path], texts: Sequence[str],
                 turns[name].append(runner.submit(_turn, name).result())
         peaks = {name: runner.submit(_peak, name).result() for name, runner in runners.items()}
     measured = {}
-    for name, [_, *own] in turns.items():  # the first turn warms up
+    for name, [_, *own] in turns.items():  # the first turn is a warm-up
         speeds = [tokens / seconds for tokens, seconds, _ in own]
         fastest = min(seconds + encoding for _, seconds, encoding in own)
         measured[name] = {
@@ -134,7 +135,7 @@ def _load(name: str, texts: Sequence[str], config: SpeedConfig) -> None:
 
 
 def _turn(name: str) -> _Turn:
-    """Run a model over all batches; return tokens, its seconds and the tokenizer's seconds."""
+    """Run a model on all batches; return tokens, seconds of the model and of the tokenizer."""
     import numpy as np
     import torch
 
@@ -155,7 +156,7 @@ def _turn(name: str) -> _Turn:
 
 
 def _run(checkpoint: Checkpoint, is_masked_lm: bool, ids: Sequence[np.ndarray]) -> None:
-    """Compute the logits of a batch; of a masked language model, at one position a text."""
+    """Compute the logits of a batch; for a masked language model, at one position of each text."""
     import torch
     from torch.nn.utils.rnn import pad_sequence
 
@@ -170,7 +171,7 @@ def _run(checkpoint: Checkpoint, is_masked_lm: bool, ids: Sequence[np.ndarray]) 
     mentions = (torch.arange(inputs.shape[1]) == 0).expand(len(ids), 2, -1)
     if isinstance(model, ExportedModel):
         model(inputs, mask, positions=torch.arange(len(ids)) * inputs.shape[1],
-              mentions=mentions)  # each model uses the inputs of its graph
+              mentions=mentions)  # a model uses only the inputs that its graph has
     elif not is_masked_lm:
         has_own_head = any(hasattr(one, "mentions") for one in model.modules())
         model(input_ids=inputs, attention_mask=mask,
@@ -182,7 +183,7 @@ def _run(checkpoint: Checkpoint, is_masked_lm: bool, ids: Sequence[np.ndarray]) 
 
 
 def _peak(_name: str) -> int:
-    """Return the most memory that this process has had."""
+    """Return the peak memory of this process in bytes."""
     from bmtools.models.memory import peak_bytes
 
     return peak_bytes()

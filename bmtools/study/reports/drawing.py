@@ -1,4 +1,4 @@
-"""Drawing with matplotlib, without a display; the same numbers give the same bytes."""
+"""Drawing with matplotlib, without a display. The same numbers always produce the same bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.typing import RcKeyType
 
-# On light and on dark paper; colour-blind readers can distinguish the first ones (Okabe and Ito).
+# Colours in light and dark mode. The first ones are safe for colour-blind readers (Okabe and Ito).
 COLOURS = {
     "ink": ("#1f2328", "#e6edf3"), "faint": ("#59636e", "#9da7b1"), "paper": ("#ffffff", "#14181d"),
     "line": ("#d1d9e0", "#3d444d"), "mark": ("#cdeee2", "#14503c"), "pale": ("#8c959f", "#6e7781"),
@@ -31,8 +31,8 @@ SAME, RAMP = SERIES[-1], tuple(_MORE[5:-3])
 PAGE_DPI = 96  # CSS pixels
 _DPI = {"png": 150}
 _FONT_SIZE = 11.6 * 72 / PAGE_DPI
-# Names are text, not formulas, and words of an SVG stay words: to be searched, read aloud, and
-# drawn by the reader's own fonts where a script needs others.
+# Names are never parsed as formulas. An SVG keeps its words as text, so that they can be searched
+# and read aloud, and the browser can choose a font for scripts that this font does not contain.
 _STYLE: dict[RcKeyType, object] = {
     "text.parse_math": False, "svg.hashsalt": "bmtools", "svg.fonttype": "none",
     "font.family": ["sans-serif"], "font.sans-serif": ["DejaVu Sans"], "text.color": INK,
@@ -53,7 +53,7 @@ _NO_DATE: dict[str, dict[str, None]] = {
 @contextmanager
 def written_figure(stream: BinaryIO, file_format: str, width: float,
                    height: float) -> Iterator[Figure]:
-    """Draw a figure, its size in CSS pixels, and write it: as svg, pdf or png."""
+    """Yield an empty figure of a size in CSS pixels, then write it as svg, pdf or png."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 

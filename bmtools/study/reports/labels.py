@@ -1,4 +1,4 @@
-"""Names of models, numbers and texts as charts and pages spell them."""
+"""How charts and pages write names of models, numbers and texts."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from bmtools.records import JsonMapping
 from bmtools.values import format_cell
 
 BASELINE = "frequency of "
-"""Beginning of the name of a baseline, before the path of its text."""
+"""Prefix of the name of a baseline; the path of its text follows."""
 _ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 _METRICS = re.compile(r"\b(f1|mrr|pppl|mlm|rmse)\b")
 _TIMES = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-_SIZES = {1e6: "TB", 1e3: "GB", 1.0: "MB", 1e-3: "kB"}  # by megabytes
+_SIZES = {1e6: "TB", 1e3: "GB", 1.0: "MB", 1e-3: "kB"}  # units by their size in megabytes
 DASH = "\N{EN DASH}"
 
 
 def short_names(models: Sequence[str]) -> list[str]:
-    """Name each model by as few last parts of its path as distinguish it from the others.
+    """Shorten each path of a model to the shortest end that distinguishes it from the others.
 
-    Models of one path are numbered.
+    Models with the same path are numbered.
     """
     parts = [model.rstrip("/").split("/") for model in models]
     names: list[str] = []
@@ -40,23 +40,23 @@ def short_names(models: Sequence[str]) -> list[str]:
 
 
 def model_names(lines: Iterable[JsonMapping]) -> list[str]:
-    """Name the model of each line as `short_names` does."""
+    """Return the short name of the model of each line, see `short_names`."""
     return short_names([line["model"] for line in lines])
 
 
 def names_of(models: Iterable[str]) -> dict[str, str]:
-    """Name models as `short_names` does, each once."""
+    """Return the short name of each distinct model, see `short_names`."""
     distinct = list(dict.fromkeys(models))
     return dict(zip(distinct, short_names(distinct), strict=True))
 
 
 def words_of(key: str) -> str:
-    """Spell a key of a line as words; names of metrics as papers do."""
+    """Write a key of a line as words, and names of metrics such as F1 in capitals."""
     return _METRICS.sub(lambda name: name[0].upper(), key.replace("_", " "))
 
 
 class Seconds(float):
-    """A time in a table."""
+    """A duration in a table."""
 
 
 class Megabytes(float):
@@ -64,11 +64,11 @@ class Megabytes(float):
 
 
 class Best(float):
-    """The best score of a row or column."""
+    """The best score of a row or column, which a page shows in bold."""
 
 
 def spell(value: object) -> str:
-    """Spell a cell: times and sizes with their units, other numbers with about four digits."""
+    """Format a cell: durations and sizes with units, other numbers with about four digits."""
     if isinstance(value, Megabytes):
         unit = next((one for one in _SIZES if value >= one), min(_SIZES))
         return f"{value / unit:.{1 if value < 100 * unit else 0}f} {_SIZES[unit]}"
@@ -76,7 +76,7 @@ def spell(value: object) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Spell a time in its two largest units: `4.3 s`, `3 min 5 s`, `2 d 7 h`."""
+    """Format a duration in its two largest units: `4.3 s`, `3 min 5 s`, `2 d 7 h`."""
     whole = round(seconds)
     for (size, unit), (part, smaller) in pairwise(_TIMES):
         if whole >= size:
@@ -85,7 +85,7 @@ def duration(seconds: float) -> str:
 
 
 def short(value: float) -> str:
-    """Spell a number of an axis: 1.5M, 20k, 0.25."""
+    """Format a number for an axis: 1.5M, 20k, 0.25."""
     for size, sign in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:.4g}{sign}"
@@ -93,17 +93,17 @@ def short(value: float) -> str:
 
 
 def truncate(text: str, width: int) -> str:
-    """Cut a printable text to `width` characters, the last of them an ellipsis."""
+    """Remove control characters, and shorten the text to `width` characters with an ellipsis."""
     text = without_controls(text)
     return text if len(text) <= width else text[:width - 1] + _ELLIPSIS
 
 
 def wrap_name(name: str, width: int) -> str:
-    """Break a name into two lines at most, after separators and without the middle of a long one.
+    """Break a name after a separator into at most two lines; replace the middle by an ellipsis.
 
     Args:
-        name: of a model or a value.
-        width: letters in a line.
+        name: name of a model or a value.
+        width: maximum number of characters in a line.
     """
     name = without_controls(name)
     if len(name) <= width:

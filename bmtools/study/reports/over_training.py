@@ -1,8 +1,8 @@
 """Scores over training: curves of kept checkpoints, tokens needed for a score, and correlations.
 
-Sources: Pavlova and Makhlouf 2023 (BIOptimus), figure 3 and "pre-training time reduced by at least
-half"; Shin et al. 2020 (BioMegatron), table 5; Buonocore et al. 2023 (BioBIT), whose discussion
-calls the mean reciprocal rank a solid indicator of scores on tasks.
+Pavlova and Makhlouf 2023 (BIOptimus) draw such curves in figure 3 and report "pre-training time
+reduced by at least half". Shin et al. 2020 (BioMegatron) list scores of checkpoints in table 5.
+Buonocore et al. 2023 (BioBIT) call the mean reciprocal rank a solid indicator of scores on tasks.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from bmtools.study.reports.study import Study, StudyDirectory
 from bmtools.values import format_cell
 
 _KINDS = ("mrr", "pppl", "seeds of tasks", "finetuned", "tasks", "suite")
-"""Kinds of lines with scores; of two for the same, the first counts."""
+"""Kinds of lines with scores. If two kinds contain the same score, the first kind is used."""
 _NAMES = {"mrr": "mean reciprocal rank", "pppl": "pseudo-perplexity"}
 BETTER_BELOW = {"pseudo-perplexity", "bits per character"}
-PREDICTIONS = {*_NAMES.values(), *BETTER_BELOW, "MRR", "PPPL"}  # the last two are of suites
-_LEAST_MODELS = 4  # for an interval by Fisher's z
+PREDICTIONS = {*_NAMES.values(), *BETTER_BELOW, "MRR", "PPPL"}  # the last two are names in suites
+_LEAST_MODELS = 4  # fewer have no interval by Fisher's z
 
 
 class Score(NamedTuple):
-    """A score, with its run and tokens, if the model has them."""
+    """A score of a model, with the run and the training tokens of the model if they are known."""
 
     estimate: Estimate
     run: str = ""
@@ -37,11 +37,11 @@ class Score(NamedTuple):
 
 
 def collect_scores(study: Study) -> Mapping[tuple[str, str], Mapping[str, Score]]:
-    """Collect scores by metric and data, then by the model that was pretrained."""
+    """Return scores by metric and data, and within these by pretrained model."""
     found: defaultdict[tuple[str, str], dict[str, Score]] = defaultdict(dict)
     for kind in _KINDS:
         first = {tuple(map(line.get, ("model", "set", "data", "task", "suite"))): line
-                 for line in reversed(study.lines[kind])}  # others have further metrics
+                 for line in reversed(study.lines[kind])}  # later lines contain other metrics
         for line in reversed(first.values()):
             one, model = _pretrained(study, line.get("model", "")), line.get("model", "")
             for words, estimate in _values(line):
@@ -57,7 +57,7 @@ def collect_scores(study: Study) -> Mapping[tuple[str, str], Mapping[str, Score]
 
 
 def _values(line: JsonMapping) -> Iterator[tuple[str, Estimate]]:
-    """Yield the metrics of a line that are drawn: the first one of each split, bits, all sets."""
+    """Yield the metrics of a line to draw: the first of each split, bits, and all of a suite."""
     of = ", ".join(filter(None, (line.get("task"), line.get("set"))))
     means = {metric.partition("_")[0]: (metric, one["mean"], one.get("interval"))
              for metric, one in reversed([*line.items()])
@@ -74,14 +74,14 @@ def _values(line: JsonMapping) -> Iterator[tuple[str, Estimate]]:
 
 
 def _pretrained(study: Study, model: str) -> StudyDirectory | None:
-    """Find the directory of a model, or of the model that it was fine-tuned from."""
+    """Find the directory of a model; for a fine-tuned model, of the model that it started from."""
     found = study.directory_of(model)
     return study.directory_of(found.bases["model"]) if found and "model" in found.bases \
         and "finetune" in str(found.record.get("command")) else found
 
 
 def over_training(study: Study) -> Iterator[Part]:
-    """Draw scores of each run over its tokens, and show the tokens needed for other scores."""
+    """Draw scores of each run against its tokens, and list the tokens needed for other scores."""
     yield ("Each run is one line: its kept checkpoints and the scores of its log. The tokens "
            "needed for a score are interpolated between the first checkpoint that reaches it and "
            "the one before. If intervals are wide, a later checkpoint may fall below it again.")
@@ -100,7 +100,7 @@ def over_training(study: Study) -> Iterator[Part]:
 
 
 def _tokens_needed(words: str, curves: Mapping[str, Curve], others: Mapping[str, float]) -> Table:
-    """Show when each run first reaches the score of each other model and of each run's end."""
+    """List when each run first reaches the scores of other models and the last score of a run."""
     lasts = {run: curve.points[-1] for run, curve in curves.items()}
     targets = {**others, **{run: last.y for run, last in lasts.items()}}
     names, rows = names_of(targets), list[list[Cell]]()
@@ -119,13 +119,13 @@ def tokens_until(points: Sequence[Point], score: float, better_below: bool = Fal
     """Find where a curve first reaches a score.
 
     Args:
-        points: in the order of their tokens.
-        score: to be reached.
+        points: points sorted by tokens.
+        score: the score to reach.
         better_below: whether lower scores are better.
 
     Returns:
-        tokens, interpolated, and the tokens of the checkpoints before and after; text instead of
-        the tokens if the first checkpoint reaches the score, or if no checkpoint does.
+        the interpolated tokens, and the tokens of the checkpoints before and after. If the first
+        checkpoint reaches the score, or no checkpoint does, a text replaces the tokens.
     """
     sign = -1 if better_below else 1
     gains = [sign * (point.y - score) for point in points]
@@ -141,7 +141,7 @@ def tokens_until(points: Sequence[Point], score: float, better_below: bool = Fal
 
 
 def correlations(study: Study) -> Iterator[Part]:
-    """Correlate predictions of masked words with scores on tasks, over models."""
+    """Correlate scores at predicting masked words with scores on tasks, over models."""
     scores = collect_scores(study)
     rows = [[one, other, *found, len({predictions[model].run or model for model in both})]
             for (one, _), predictions in scores.items() if one in PREDICTIONS
@@ -159,7 +159,7 @@ def correlations(study: Study) -> Iterator[Part]:
 
 
 def correlate(first: Sequence[float], second: Sequence[float]) -> list[Cell]:
-    """Return number, Pearson's r, interval and p, and Spearman's r; empty for too few values."""
+    """Return number, Pearson's r, interval, p and Spearman's r; empty for too few values."""
     if len(first) < _LEAST_MODELS or min(len({*first}), len({*second})) < 2:
         return []
     from scipy.stats import pearsonr, spearmanr

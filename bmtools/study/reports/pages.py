@@ -1,6 +1,6 @@
-"""Pages of reports: HTML templates of this room, whose values are escaped, and images in them.
+"""Pages of reports: the HTML templates of this room and the images inside pages.
 
-Images take the page's theme: their colours are variables of its style.
+Templates escape all values. Colours of images are CSS variables, so that they follow the theme.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from bmtools.translation.projection.review import ReviewItem
 
 _VARIABLES = {light: f"var(--{name})" for name, (light, _) in COLOURS.items()}
-# The style element would apply to the whole page.
+# An SVG's style element would apply to the whole page.
 _DROPPED = re.compile(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", re.S)
-# These characters could end a script element or be read as markup; JSON may escape them.
+# These characters could end a script element or be parsed as markup, so JSON escapes them.
 _ESCAPED = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 _ROOT = '<svg role="img" stroke-linejoin="round" stroke-linecap="butt" aria-label="{}" '
 
 
 def page_templates() -> Environment:
-    """Return the templates; a missing value of a page is an error."""
+    """Return the environment of the templates. A value missing in a page raises an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(loader=PackageLoader("bmtools.study", "reports"), autoescape=True,
@@ -41,7 +41,7 @@ def page_templates() -> Environment:
 
 
 def inline_svg(image: bytes, name: str, caption: str) -> Markup:
-    """Turn an SVG file into an element of a page, with ids that begin with a unique name."""
+    """Turn an SVG file into an element of a page, and prefix its ids with a unique name."""
     from markupsafe import Markup
 
     def shortened(tag: re.Match[str]) -> str:
@@ -60,13 +60,13 @@ def inline_svg(image: bytes, name: str, caption: str) -> Markup:
 
 def write_review_page(items: Sequence[ReviewItem], path: Path, source_lang: str = "",
                       target_lang: str = "") -> None:
-    """Write the page of some items; the same items, same bytes.
+    """Write the page on which a person reviews items. The same items always produce the same bytes.
 
     Args:
-        items: as from `review_items`.
+        items: items from `review_items`.
         path: file to write.
-        source_lang: ISO 639-1, for hyphens and voices of the browser; empty where unknown.
-        target_lang: likewise.
+        source_lang: ISO 639-1 code, for hyphenation and speech in the browser; empty if unknown.
+        target_lang: code of the other language.
     """
     with new_file(path) as stream:
         stream.write(render_review_page(items, source_lang, target_lang).encode("utf-8"))
@@ -74,11 +74,11 @@ def write_review_page(items: Sequence[ReviewItem], path: Path, source_lang: str 
 
 def render_review_page(items: Sequence[ReviewItem], source_lang: str = "",
                        target_lang: str = "") -> str:
-    """Render the page; see `write_review_page`."""
+    """Return the page as HTML, see `write_review_page`."""
     from markupsafe import Markup
 
     data = {"items": items, "languages": [source_lang, target_lang]}
-    # Lone surrogates, which JSON may hold, have no UTF-8: everything is ASCII.
+    # Lone surrogates, which JSON allows, have no UTF-8 encoding, so all characters are ASCII.
     embedded = json.dumps(data).translate(_ESCAPED)
     return page_templates().get_template("review_page.html").render(
         count=len(items), data=Markup(embedded))

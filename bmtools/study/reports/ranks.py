@@ -1,4 +1,4 @@
-"""Ranks of masked words over models: progression, flow, proposals, and words.
+"""Ranks of masked words under several models: charts, proposals and words whose rank changes.
 
 Source: Buonocore et al. 2023, table 6 and figure 3.
 """
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Masking = Sequence[JsonMapping]
-"""Lines of `score-mrr --details` about one masked word, one for each model."""
+"""Lines of `score-mrr --details` about the same masked word, one line for each model."""
 _HEIGHT = 330
 _MOST_LISTED, _MOST_PATHS = 1000, 300
-_GAP = 0.035  # between blocks of a flow, as a share of all maskings
-_LABELLED = 0.035  # least share of maskings that a band shows its number for
+_GAP = 0.035  # space between two blocks of a flow, as a share of all maskings
+_LABELLED = 0.035  # minimum share of all maskings for a band to show its number
 _BOUNDS = (1, 2, 3, 4, 5, 10, 20, 50, 100)
 _NAME_WIDTH = 18
 _BEYOND = "beyond"
 
 
 def gather(lines: Iterable[JsonMapping]) -> tuple[list[str], list[Masking]]:
-    """Return the models that lines of details name, and the maskings that all of them have."""
+    """Return the models in lines of details, and the maskings that all of these models have."""
     rows: defaultdict[tuple[object, ...], dict[str, JsonMapping]] = defaultdict(dict)
     seen: Counter[tuple[object, ...]] = Counter()
     for line in lines:
@@ -47,11 +47,11 @@ def gather(lines: Iterable[JsonMapping]) -> tuple[list[str], list[Masking]]:
 
 
 def rank_parts(lines: Sequence[JsonMapping], scores: Sequence[JsonMapping]) -> Iterator[Part]:
-    """Yield the progression of ranks, the flow between successive models, and words.
+    """Yield charts of mean ranks and of changes between successive models, and tables of words.
 
     Args:
-        lines: of details.
-        scores: lines of models, whose intervals are drawn.
+        lines: lines of `score-mrr --details`.
+        scores: lines of `score-mrr`, which contain the intervals.
     """
     baselines = {line["model"] for line in scores if "baseline:" in line.get("signature", "")}
     models, found = gather(line for line in lines if line["model"] not in baselines)
@@ -81,13 +81,13 @@ def rank_parts(lines: Sequence[JsonMapping], scores: Sequence[JsonMapping]) -> I
 
 
 def _spread(masking: Masking) -> float:
-    """Return the difference between the best and the worst reciprocal rank."""
+    """Return the difference between the best and the worst reciprocal rank of a masking."""
     found = [line["reciprocal_rank"] for line in masking]
     return float(max(found) - min(found))
 
 
 def _proposals(names: Sequence[str], masking: Masking) -> Table:
-    """List the best tokens of each model for one masking, and the rank of its word (table 6)."""
+    """List the best tokens of each model for one masking, and the ranks of its word (table 6)."""
     proposed = [[*zip(line.get("proposals", ()), line.get("probabilities", ()), strict=False)]
                 for line in masking]
     rows: list[list[Cell]] = [
@@ -102,12 +102,12 @@ def _proposals(names: Sequence[str], masking: Masking) -> Table:
 
 def progression(names: Sequence[str], maskings: Sequence[Masking],
                 estimates: Sequence[Estimate | None]) -> Chart:
-    """Draw the mean over models, and single maskings as lines; width is their number (figure 3)."""
+    """Draw the mean of each model, and maskings as lines; equal ones are wider (figure 3)."""
     title, values = "Mean reciprocal rank over models", np.array(
         [[line["reciprocal_rank"] for line in row] for row in maskings])
     means = [known or Estimate(mean) for known, mean in
              zip(estimates, values.mean(axis=0).tolist(), strict=True)]
-    # Maskings that all models put first, or that no model finds, are not drawn.
+    # Maskings that all models rank first, or that no model finds, are not drawn.
     paths = Counter(tuple(row) for row in values.tolist() if not set(row) <= {1.0}
                     and any(row)).most_common(_MOST_PATHS)
 
@@ -129,25 +129,25 @@ def progression(names: Sequence[str], maskings: Sequence[Masking],
     return Chart(
         Table(title, ["", "mean reciprocal rank", "from", "to"],
               [[name, *one] for name, one in zip(names, means, strict=True)]),
-        f"{title}, over {len(maskings)} maskings; behind it the paths of those of them that are "
-        "not first, or beyond, under all models.", _HEIGHT, draw)
+        f"{title}, over {len(maskings)} maskings. Pale lines are single maskings, except maskings "
+        "that all models rank first and maskings that no model finds.", _HEIGHT, draw)
 
 
 def level_names(top: int) -> list[str]:
-    """Name the levels of ranks: the first five one by one, later ones together, all beyond."""
+    """Name the levels of ranks: five single ranks, then ranges, then all ranks beyond `top`."""
     bounds = _level_bounds(top)
     return [*(str(last) if first == last else f"{first}{DASH}{last}" for first, last in zip(
         [1, *(bound + 1 for bound in bounds)], bounds, strict=False)), _BEYOND]
 
 
 def _level_bounds(top: int) -> list[int]:
-    """List the last rank of each level but the one beyond."""
+    """Return the last rank of each level except the level beyond `top`."""
     return [bound for bound in _BOUNDS if bound < top] + [top]
 
 
 def count_flow(ranks: Iterable[tuple[int | None, int | None]],
                top: int) -> dict[tuple[int, int], int]:
-    """Count maskings by the levels of their ranks, from 0, under two models."""
+    """Count maskings by their levels under two models; levels are numbered from 0."""
     bounds = _level_bounds(top)
     return dict(sorted(Counter(
         (bisect_left(bounds, before or top + 1), bisect_left(bounds, after or top + 1))
@@ -155,12 +155,12 @@ def count_flow(ranks: Iterable[tuple[int | None, int | None]],
 
 
 def flow(one: str, other: str, ranks: Sequence[tuple[int | None, int | None]], top: int) -> Chart:
-    """Draw how many maskings move from each rank to each other between two models."""
+    """Draw how many maskings move from each level of ranks to each other level."""
     title, counts, levels = f"Ranks from {one} to {other}", count_flow(ranks, top), level_names(top)
     sizes = [[sum(count for ends, count in counts.items() if ends[side] == level)
               for level in range(len(levels))] for side in (0, 1)]
     gap = _GAP * len(ranks)
-    # Blocks are stacked downwards from 0, with gaps between them.
+    # Blocks are stacked downwards from 0, with a gap between neighbours.
     tops = [[-sum(own[:level]) - gap * level for level in range(len(own))] for own in sizes]
 
     def draw(axes: Axes) -> dict[str, Artist]:
@@ -191,7 +191,7 @@ def flow(one: str, other: str, ranks: Sequence[tuple[int | None, int | None]], t
 
 def _draw_bands(axes: Axes, counts: Mapping[tuple[int, int], int], tops: list[list[float]],
                 maskings: int) -> None:
-    """Draw a band for each pair of levels, sorted on either side by the level on the other."""
+    """Draw a band for each pair of levels; on each side, order bands by the level on the other."""
     places = np.linspace(0, 1, 17)
     for (before, after), count in counts.items():
         start, end = tops[0][before], tops[1][after]

@@ -1,4 +1,4 @@
-"""Page of a run or a whole study: one HTML file without scripts or links to a network."""
+"""Page of a run or a whole study: one HTML file, without scripts or links to the network."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from bmtools.study.reports.verdict import find_verdict
 
 def write_report(paths: Sequence[str | PathLike[str]], output: str | PathLike[str], title: str = "",
                  ) -> JsonObject:
-    """Write the page of files and directories; the same input gives the same bytes.
+    """Write the page of some files and directories. The same input always produces the same bytes.
 
     Args:
-        paths: as for `read_study`.
+        paths: files and directories, see `read_study`.
         output: file to write.
-        title: of the page; by default the names of the paths.
+        title: title of the page; by default the names of the paths.
 
     Returns:
-        titles of `sections`, and numbers of `charts` and `bytes`.
+        `sections`, the titles of the sections, and the numbers of `charts` and `bytes`.
 
     Raises:
         BmtoolsError: matplotlib is missing, or the files contain no models and no scores.
@@ -45,15 +45,15 @@ def write_report(paths: Sequence[str | PathLike[str]], output: str | PathLike[st
 
 
 def plot_lines(lines: Iterable[JsonMapping], path: Path, spaces: Iterable[Chart] = ()) -> None:
-    """Draw the charts of a report on some lines, as a picture or as the page itself.
+    """Write the charts of a report on some lines as a picture, or the report as a page.
 
     Args:
-        lines: of a command.
-        path: file to write, .png, .svg, .pdf or .html.
+        lines: lines that a command wrote.
+        path: file to write; its suffix is .png, .svg, .pdf or .html.
         spaces: charts of embedding spaces.
 
     Raises:
-        DataError: the lines have no chart.
+        DataError: no chart can be drawn from the lines.
     """
     study = _study_of(lines, spaces)
     sections = list(make_sections(study))
@@ -64,7 +64,7 @@ def plot_lines(lines: Iterable[JsonMapping], path: Path, spaces: Iterable[Chart]
         write_picture(charts, path)
     else:
         raise DataError(f"{setting('plot')}: found nothing to draw, expected several models or "
-                        "values; a page in .html has the tables")
+                        "values; write a page in .html to see the tables")
 
 
 def tables_of(lines: Iterable[JsonMapping]) -> list[Table]:

@@ -1,4 +1,4 @@
-"""Sections of the page of a study: runs, scores, vocabularies, corpora, lineage and energy."""
+"""Sections of a study's page: runs, scores, vocabularies, corpora, lineage and energy."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from bmtools.tasks.metrics.errors import PRECISION
 
 _MOST_CURVES, _MOST_POINTS, _MOST_VALUES, _MOST_TERMS = 6, 60, 35, 3
 _HASH_DIGITS = 12
-_CAUSAL = "causal_accuracy"  # of steps that predict next tokens rather than masked ones
+_CAUSAL = "causal_accuracy"  # key of steps that predict the next token, not masked tokens
 # Commands whose files describe outputs and are not outputs.
 _DOCUMENTS = {"card", "energy", "lineage", "report", "table"}
 _LENGTHS = ("median", "p95", "max")
 _NOT_COUNTED = {"length_histogram", "words_per_record", "label_bias"}
-"""Keys of objects that do not count records or annotations by value."""
-# Settings of Table 2 of Buonocore et al. 2023 and further ones, with the values that mean off.
+"""Keys whose objects do not count records or annotations by value."""
+# Settings in Table 2 of Buonocore et al. 2023, and others, with the value that turns them off.
 _SETTINGS = {
     "layer_decay": 1.0, "frozen_layers": 0, "replay_steps": 0, "mixout": 0.0, "l2_sp": 0.0,
     "warmup_ratio": None, "learning_rate": None, "objective": None, "masking": None,
@@ -56,7 +56,7 @@ _MOST_NAMES, _MOST_GROUPS, _LEAST_GROUPS, _MOST_MARKS = 3, 40, 4, 24
 
 
 def overview(study: Study) -> Iterator[Part]:
-    """List models and other directories with their sizes, tokens and times."""
+    """List models and other directories with their sizes, tokens and training times."""
     directories = sorted(study.directories, key=lambda one: one.record.get("started", ""))
     if directories:
         yield Table("Models, vocabularies and other directories", [
@@ -76,7 +76,7 @@ def overview(study: Study) -> Iterator[Part]:
 
 
 def losses(study: Study) -> Iterator[Part]:
-    """Draw the loss of each run over its tokens."""
+    """Draw the loss of each run against its tokens."""
     yield ("Nats per predicted token. If a run has several losses, the chart shows the loss of "
            "masked tokens. Dotted lines are borders of phases, crosses are held-out text. A line "
            "is interrupted where the objective changes, because losses of two objectives do not "
@@ -94,7 +94,7 @@ def losses(study: Study) -> Iterator[Part]:
 
 
 def _curve(lines: Sequence[JsonObject]) -> Curve:
-    """Return the curve of a run, thinned; the last point of each phase is always kept."""
+    """Return the curve of a run with fewer points, which include the last point of each phase."""
     own = [line for line in lines if {"tokens_seen", "loss"} <= line.keys()]
     points = [(line.get("phase"), Point(line["tokens_seen"], line.get("mlm") or line["loss"]))
               for line in own]
@@ -129,13 +129,13 @@ def vocabularies(study: Study) -> Iterator[Part]:
         "words", "tokens", "tokens_per_1000_words", "relative_tokens"))
     terms = [{**line, **term, "pieces": " ".join(term["pieces"]), "times": term["count"]}
              for line in lines for term in line.get("costliest", ())[:_MOST_TERMS]]
-    yield from _tables("Broken up at most cost", terms, ("vocabulary", "scope", "term"),
+    yield from _tables("Terms with the costliest splits", terms, ("vocabulary", "scope", "term"),
                        ("pieces", "times"))
 
 
 def _tables(title: str, lines: Sequence[JsonMapping], names: Sequence[str],
             keys: Sequence[str]) -> Iterator[Table]:
-    """Yield a table of the given keys that lines have, if there are any."""
+    """Yield a table with a column for each key that a line contains, if a line contains one."""
     known = [key for key in keys if any(line.get(key) is not None for line in lines)]
     if known:
         yield Table(title, [*names, *(words_of(key).replace("megabytes", "size") for key in known)],
@@ -148,8 +148,8 @@ def _tables(title: str, lines: Sequence[JsonMapping], names: Sequence[str],
 def corpora(study: Study) -> Iterator[Part]:
     """Show sizes of corpora, and their records and words by length, frequency, topic and origin.
 
-    Source: Pavlova and Makhlouf 2023 (BIOptimus), figure 1: words by frequency; Buonocore et al.
-    2023 (BioBIT), figure 2: topics of test sentences against a corpus.
+    Words by frequency are in figure 1 of Pavlova and Makhlouf 2023 (BIOptimus). Topics of test
+    sentences and of a corpus are in figure 2 of Buonocore et al. 2023 (BioBIT).
     """
     lines = [{**line, **{f"{key} words": line["words_per_record"].get(key) for key in _LENGTHS}}
              for line in study.lines["corpora"]]
@@ -163,7 +163,7 @@ def corpora(study: Study) -> Iterator[Part]:
 
 
 def _counts(key: str, by_corpus: Mapping[str, Mapping[str, int]]) -> Iterator[Chart | Table]:
-    """Show counts by value: a chart of the most frequent ones if there are several, and a table."""
+    """Show counts by value in a table, and several values also in a chart of the most frequent."""
     title = words_of(key.rpartition(".")[2]).capitalize()
     values = list(dict.fromkeys(value for counts in by_corpus.values() for value in counts))
     if key == "years":
@@ -191,7 +191,7 @@ def _counts(key: str, by_corpus: Mapping[str, Mapping[str, int]]) -> Iterator[Ch
 
 
 def lineage(study: Study) -> Iterator[Part]:
-    """Show how each output was made, back to the first bytes."""
+    """Show how each output was made, back to the original files."""
     found, seen = study.lineage, set[str]()
 
     def grow(id: str, role: str) -> Branch:
@@ -204,14 +204,14 @@ def lineage(study: Study) -> Iterator[Part]:
 
     if found.edges:
         yield ("Each output, and below it its inputs; a link leads to an input that the tree "
-               "shows further up. Contents are named by the beginnings of their SHA-256.")
+               "shows further up. Each entry ends with the beginning of its SHA-256.")
         documents = {node.id for node in found.nodes if {*node.commands} & _DOCUMENTS}
         used = {edge.parent for edge in found.edges if edge.child not in documents}
         yield from (grow(root, "") for root in found.roots if root not in used | documents)
 
 
 def _facts(node: Node) -> str:
-    """Describe a node and how it was made, from its record."""
+    """Describe a node by its kind, and by the facts that its record contains."""
     took = node.record.get("wall_seconds")
     facts = [("{} tokens trained on", node.record.get("tokens_seen") or None),
              ("seed {}", node.record.get("seed")), ("{}", took and Seconds(took)),
@@ -222,7 +222,7 @@ def _facts(node: Node) -> str:
 
 
 def energy(study: Study) -> Iterator[Part]:
-    """Show measured, allotted and declared energy, each separately."""
+    """Show measured, allotted and declared energy separately."""
     names = names_of(name for name, _ in study.lineage.steps())
     steps = find_steps((names[name], record) for name, record in study.lineage.steps())
     known = [step for step in steps if step.has_energy]
@@ -245,7 +245,7 @@ def energy(study: Study) -> Iterator[Part]:
 
 
 def predictions(study: Study) -> Iterator[Part]:
-    """Show pseudo-perplexity and reciprocal rank, over the size of the corpus, with settings."""
+    """Show pseudo-perplexities and reciprocal ranks, also by corpus size and with settings."""
     yield "Bars are intervals of 95 %."
     for metric, words, kind in (("mrr", "mean reciprocal rank", "mrr"),
                                 ("pppl", "pseudo-perplexity", "pppl"),
@@ -261,7 +261,7 @@ def predictions(study: Study) -> Iterator[Part]:
 
 
 def _by_data(lines: Iterable[JsonObject], metric: str) -> list[list[JsonObject]]:
-    """Group lines that have a metric by the data that they are about."""
+    """Group the lines that contain a metric by the data that was scored."""
     scored = (line for line in lines if isinstance(line.get(metric), int | float))
     return [*_grouped(scored, "data").values()]
 
@@ -275,10 +275,10 @@ def _grouped(lines: Iterable[JsonObject], key: str) -> dict[str, list[JsonObject
 
 def _progression(study: Study, words: str, lines: Sequence[JsonObject],
                  estimates: Sequence[Estimate]) -> Iterator[Chart]:
-    """Draw a score over the size of the corpora, or over tokens if all models read one text.
+    """Draw a score against the size of the corpora, or against tokens if all models read one text.
 
-    Checkpoints that a run kept are on its curve instead, see `over_training`. Markers show the
-    last corpus (Buonocore et al. 2023, figure 3).
+    The curves of `over_training` show the checkpoints that a run kept, so this chart leaves them
+    out. The marker of a point shows the last corpus (Buonocore et al. 2023, figure 3).
     """
     directories = [one if one and one.run == one.name else None
                    for one in (study.directory_of(line["model"]) for line in lines)]
@@ -296,7 +296,7 @@ def _progression(study: Study, words: str, lines: Sequence[JsonObject],
 
 
 def _by_group(words: str, metric: str, lines: Sequence[JsonObject]) -> Iterator[Chart]:
-    """Draw a score of each group of records, such as domains, the largest groups first."""
+    """Draw scores by group of records, such as domain, with the largest groups first."""
     lines = [line for line in lines if "baseline:" not in line.get("signature", "")]
     for key in dict.fromkeys(key for line in lines for key in line.get("by", {})):
         found = [line.get("by", {}).get(key, {}) for line in lines]
@@ -310,7 +310,7 @@ def _by_group(words: str, metric: str, lines: Sequence[JsonObject]) -> Iterator[
 
 
 def _joined(study: Study) -> Iterator[Table]:
-    """Join models' corpora, beginnings and settings with their scores (Tables 1 and 2)."""
+    """List models with their corpora, base models, settings and scores (Tables 1 and 2)."""
     shown: dict[str, dict[str, Cell]] = {}
     for kind, metrics in (("mrr", ("mrr",)), ("pppl", ("pppl", "bits_per_character"))):
         for line in study.lines[kind]:
@@ -333,7 +333,7 @@ def _joined(study: Study) -> Iterator[Table]:
 
 
 def _description(study: Study, directory: StudyDirectory) -> dict[str, Cell]:
-    """Describe the text, the beginning and the settings of a model."""
+    """Return the text, the base model and the settings of a model."""
     settings = directory.record.get("settings", {})
     return {"text": _texts(directory),
             "GB of the text": _gigabytes(study, directory),
@@ -345,7 +345,7 @@ def _description(study: Study, directory: StudyDirectory) -> dict[str, Cell]:
 
 
 def _gigabytes(study: Study, directory: StudyDirectory) -> float | None:
-    """Add up the sizes of a model's texts; None if `describe` did not measure all of them."""
+    """Return the size of all texts of a model; None if `describe` did not measure all of them."""
     sizes = {line["corpus"]: line.get("megabytes") for line in study.lines["corpora"]}
     texts = [*directory.record.get("inputs", {})]
     found = [size for text in texts
@@ -354,7 +354,7 @@ def _gigabytes(study: Study, directory: StudyDirectory) -> float | None:
 
 
 def _translated(study: Study, directory: StudyDirectory) -> str | None:
-    """Return whether a model's texts were translated; None if records do not show it."""
+    """Return whether a model's texts were translated, or None if the records do not show it."""
     nodes = {node.id for node in study.lineage.nodes}
     texts = [study.lineage.behind(id) for id in directory.record.get("inputs", {}).values()
              if id in nodes]
@@ -372,7 +372,7 @@ def _texts(directory: StudyDirectory) -> str:
 
 
 def _setting(key: str, settings: JsonMapping) -> Cell:
-    """Return a setting, of several phases all different ones; None if it is off."""
+    """Return the value of a setting, or its different values in all phases; None if it is off."""
     found = [phase.get(key, settings.get(key)) for phase in settings.get("phases") or [{}]]
     values: list[Cell] = list(dict.fromkeys(one for one in found if isinstance(one, Cell)))
     if values in ([None], [_SETTINGS[key]]):
@@ -398,7 +398,7 @@ def _differences(study: Study, of_predictions: bool) -> Iterator[Table]:
 
 
 def masking(study: Study) -> Iterator[Part]:
-    """Show the perplexity of each way of masking (figure 4 of Pavlova and Makhlouf 2023)."""
+    """Show the perplexity by way of masking (figure 4 of Pavlova and Makhlouf 2023)."""
     yield ("Perplexity over masked tokens, as in figure 4 of BIOptimus. Bars are intervals of "
            "95 %.")
     for lines in _by_data(study.lines["masking"], "perplexity"):
@@ -455,7 +455,7 @@ def tasks(study: Study) -> Iterator[Part]:
 
 
 def _calibration(lines: Iterable[JsonObject]) -> Iterator[Part]:
-    """Draw the share of correct mentions for each score (Guo et al. 2017, section 2)."""
+    """Draw the share of correct mentions against the score (Guo et al. 2017, section 2)."""
     calibrated = [line for line in lines if "calibration" in line]
     for task, own in _grouped(calibrated, "task").items():
         title, found = f"Reliability of scores ({task})", dict(zip(
@@ -480,7 +480,7 @@ def _calibration(lines: Iterable[JsonObject]) -> Iterator[Part]:
 
 def suites(study: Study) -> Iterator[Part]:
     """Show scores on benchmark suites next to published scores."""
-    yield "Scores are in percent, as in papers. Models with a table are published ones."
+    yield "Scores are in percent. Published models have the names that their papers use."
     for suite, lines in _grouped(study.lines["suite"], "suite").items():
         known = {name: {**line.get("scores", {}), **line.get("averages", {})}
                  for name, line in zip(model_names(lines), lines, strict=True)}
@@ -522,7 +522,7 @@ _SECTIONS = {
 
 
 def make_sections(study: Study) -> Iterator[Section]:
-    """Yield the sections of a study that show something, in order."""
+    """Yield the sections that are not empty, in the order of the page."""
     for title, make in _SECTIONS.items():
         section = Section(title, list(make(study)))
         if section.charts or section.tables or section.branches:

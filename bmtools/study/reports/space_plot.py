@@ -1,4 +1,4 @@
-"""Words of embedding spaces in a plane, coloured by frequency."""
+"""Charts of embedding spaces: words as dots in a plane, coloured by frequency."""
 
 from __future__ import annotations
 
@@ -24,20 +24,23 @@ _PERPLEXITY = 30.0
 
 
 def project(vectors: np.ndarray, projection: Projection, seed: int) -> np.ndarray:
-    """Project vectors, (words, width), onto a plane, (words, 2); deterministic.
+    """Project vectors onto a plane. The result is deterministic.
 
     Args:
-        vectors: one for each word.
-        projection: pca, or tsne (van der Maaten and Hinton 2008) by cosine distance, initialized
-            by PCA. Pavlova and Makhlouf 2023 (BIOptimus), figure 5, do not describe theirs.
-        seed: of t-SNE.
+        vectors: (words, width).
+        projection: pca, or tsne (van der Maaten and Hinton 2008) with cosine distance, initialized
+            by PCA. Pavlova and Makhlouf 2023 (BIOptimus) do not describe the method of figure 5.
+        seed: seed of t-SNE.
+
+    Returns:
+        points, (words, 2).
     """
     if projection == "pca":
         return principal_components(vectors, 2)
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits
 
-    # More threads would add in another order each time.
+    # Several threads would add numbers in a different order in each run.
     with threadpool_limits(1):
         points: np.ndarray = TSNE(
             perplexity=min(_PERPLEXITY, (len(vectors) - 1) / 3), metric="cosine", init="pca",
@@ -47,16 +50,16 @@ def project(vectors: np.ndarray, projection: Projection, seed: int) -> np.ndarra
 
 def space_charts(models: Sequence[str], spaces: Sequence[EmbeddingSpace],
                  config: EmbeddingSpaceConfig) -> Iterator[Chart]:
-    """Draw the words of each model (BIOptimus, figure 5)."""
+    """Yield a chart of the words of each model (BIOptimus, figure 5)."""
     for name, space in zip(short_names(models), spaces, strict=True):
         yield word_chart(name, project(space.word_means(), config.projection, config.seed),
                           space.sample.counts, space.sample.bands)
 
 
 def word_chart(name: str, points: np.ndarray, counts: np.ndarray, bands: np.ndarray) -> Chart:
-    """Draw the words of a model, at (words, 2) points, with their counts and bands from 0 on.
+    """Draw the words of a model, at points (words, 2); bands are numbered from 0.
 
-    The dots of each band are one line of strokes without length, which takes few bytes.
+    The dots of a band are one path of strokes without length, which needs few bytes.
     """
     title = f"Words of {name} by frequency"
     rows: list[list[Cell]] = [

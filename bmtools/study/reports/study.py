@@ -1,4 +1,4 @@
-"""A study: models and scores that commands wrote. Files are recognized by the keys of lines."""
+"""A study: models and scores that commands wrote. The keys of a line show what kind it is."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from bmtools.study.lineages.lineage import kept_by, trace
 from bmtools.study.reports.charts import Chart
 from bmtools.study.reports.labels import names_of
 
-# Types of the objects under further keys.
+# Types of objects under keys that `KEYS` does not contain.
 _FURTHER: dict[str, object] = {"finetuned": MEAN, "corpora": dict[str, float]}
 _REQUIRED = {"masking": "mask_rate corruption", "speed": "cpu", "corpora": "words_per_record",
              "vocabularies": "pieces_per_word"}
-# A line has the first kind whose keys it contains.
+# The kind of a line is the first kind whose keys it contains.
 _KINDS = {
     "epochs": "seed epoch", "seeds": "seed best_epoch", "training": "step of", "held-out":
     "step evaluate", "retained": "step retain",
@@ -54,10 +54,10 @@ class StudyDirectory:
     """A directory that a command wrote, or an unfinished run.
 
     Args:
-        name: short, unique in the study.
-        path: of the directory.
-        record: its `bmtools.json`.
-        run: name of the run that it ended or that kept it.
+        name: short name, unique in the study.
+        path: path of the directory.
+        record: contents of its `bmtools.json`.
+        run: name of the run that wrote it, at its end or as a kept checkpoint.
         is_whole: whether the run has ended.
     """
 
@@ -69,13 +69,13 @@ class StudyDirectory:
 
     @property
     def bases(self) -> dict[str, str]:
-        """Checkpoints that its step began with or learned from, by role."""
+        """Checkpoints that its step started from or learned from, by role."""
         settings = self.record.get("settings", {})
         return {role: str(settings[role]) for role in _BASES if settings.get(role)}
 
     @property
     def corpus_tokens(self) -> int:
-        """Size of the corpus that its step read, in tokens of its vocabulary."""
+        """Size of the corpus that its step read, in tokens of the model's vocabulary."""
         found = self.record.get("results", {}).get("corpora", {})
         return sum(one.get("tokens", 0) for one in found.values())
 
@@ -85,12 +85,12 @@ class Study:
     """Models, runs and scores of some files and directories.
 
     Args:
-        directories: those with a record of their making, in the order of their paths.
-        runs: lines of training, by the name of the run.
-        lines: other lines, by kind, without repetitions.
-        spaces: charts of words in the plane.
-        files: records of how files were made, by path.
-        golds: name and digest of the gold records, by the path of the scores.
+        directories: directories that record how they were made, sorted by path.
+        runs: lines of training, by name of the run.
+        lines: all other lines by kind, without repetitions.
+        spaces: charts of embedding spaces.
+        files: records of how files were made, by path of the file.
+        golds: name and digest of the gold records, by path of the scores.
     """
 
     directories: list[StudyDirectory] = field(default_factory=list)
@@ -102,33 +102,33 @@ class Study:
 
     @cached_property
     def lineage(self) -> Lineage:
-        """Inputs of all directories and files with records, back to the first bytes."""
+        """Lineage of all directories and files with records, back to the original files."""
         return trace([*(one.path for one in self.directories if one.is_whole),
                       *filter(Path.exists, self.files)])
 
     def directory_of(self, model: str) -> StudyDirectory | None:
-        """Find the directory of a model: its path, or the one whose name is the path's last."""
+        """Find the directory of a model by its path, or by the last part of its path."""
         by_path = {str(one.path): one for one in self.directories}
         return by_path.get(find_model(model, by_path))
 
     def name_of(self, model: str) -> str:
-        """Name a model by its directory, if one path ends with the other; else as it is given."""
+        """Return the name of a model's directory if its path matches `model`, or `model` itself."""
         found, own = self.directory_of(model), Path(model).parts
         other = found.path.parts if found else ()
         least = min(len(own), len(other))
         return found.name if found and own[-least:] == other[-least:] else model
 
     def trained_tokens(self, directory: StudyDirectory) -> int:
-        """Add up the tokens that a model and those it began with were trained on."""
+        """Return the number of tokens that a model and its base models were trained on."""
         return sum(one.record.get("tokens_seen") or 0 for one in self._beginnings(directory))
 
     def read_tokens(self, directory: StudyDirectory) -> int:
-        """Add up the sizes of the texts that a model and those it began with read, each once."""
+        """Return the total size of the texts that a model and its base models read, each once."""
         return sum({str(sorted(one.record.get("inputs", {}).values())): one.corpus_tokens
                     for one in self._beginnings(directory)}.values())
 
     def _beginnings(self, directory: StudyDirectory) -> Iterable[StudyDirectory]:
-        """List a model and those that it began with."""
+        """Return a model, its base model, the base model of that model, and so on."""
         seen: dict[str, StudyDirectory] = {}
         found: StudyDirectory | None = directory
         while found is not None and found.name not in seen:
@@ -139,12 +139,12 @@ class Study:
 
 
 def kind_of(line: JsonMapping) -> str:
-    """Return the kind of a line by its keys; empty if it is unknown."""
+    """Return the kind of a line, or an empty string if its keys match no kind."""
     return next((kind for kind, keys in _KINDS.items() if line.keys() >= {*keys.split()}), "")
 
 
 def _check(place: str, line: JsonMapping, kind: str) -> None:
-    """Raise an error for a line whose values have other types, or without a required key."""
+    """Raise an error if a value has the wrong type or a required key is missing."""
     converted(line, LINE, place)
     for key, value in line.items():
         if isinstance(value, dict) and key not in KEYS:
@@ -154,28 +154,28 @@ def _check(place: str, line: JsonMapping, kind: str) -> None:
 
 
 def read_study(paths: Sequence[str | PathLike[str]]) -> Study:
-    """Read files and directories, and what these hold.
+    """Read files, and directories with their contents.
 
     Args:
-        paths: of checkpoints, unfinished runs, files of scores or training, or directories of
-            these, in which all else is skipped.
+        paths: checkpoints, unfinished runs, files of scores or training, or directories that
+            contain these. Other files in such directories are skipped.
 
     Raises:
-        DataError: a named file of another kind, or no model and no score.
+        DataError: a file in `paths` has an unknown kind, or no path contains a model or a score.
     """
     study, found = Study(), list(dict.fromkeys(chain.from_iterable(map(_walk, map(Path, paths)))))
     directories = [path.parent for path, _ in found if path.name in (NAME, _STATE)]
     runs = {*directories, *(path.parent.with_suffix("") for path in directories
                             if path.parent.suffix == RUN)}
-    # A run without its output is shown by the last checkpoint that it kept.
+    # If the output of a run is missing, the last checkpoint that it kept represents the run.
     last = {path.parent: path for path in sorted(directories) if kept_by(path) != path}
     kept = {path for path in directories if kept_by(path) in runs - {path}
             or last.get(path.parent, path) != path}
     names = names_of(map(str, [*directories, *map(kept_by, directories)]))
     study.golds.update((path, _gold_of(path)) for path, _ in found)
     seen: set[str] = set()
-    # Directories first, as a log is not read again if its checkpoint has it; then records, as these
-    # name the models of scores.
+    # Directories are read first, because a log in a checkpoint must not be read again. Records are
+    # read next, because they name the models of scores.
     for path, is_named in sorted(found, key=lambda one: (
             one[0].name not in (NAME, _STATE), not one[0].name.endswith(RECORD))):
         if path.name in (NAME, _STATE):
@@ -192,13 +192,13 @@ def read_study(paths: Sequence[str | PathLike[str]]) -> Study:
 
 
 def nothing_found(paths: Sequence[str | PathLike[str]]) -> DataError:
-    """Return the error for files without models and scores."""
+    """Return the error for paths that contain neither models nor scores."""
     return DataError(f"{', '.join(map(str, paths))}: found neither models nor scores, expected "
                      f"checkpoints, or output of {_READ_BY}")
 
 
 def _walk(path: Path) -> Iterator[tuple[Path, bool]]:
-    """Yield the files of a path that may be read, and whether they were named."""
+    """Yield the files of a path, and whether a file of an unknown kind is an error."""
     if not path.is_dir():
         yield path, True
         return
@@ -239,7 +239,7 @@ def _add_directory(study: Study, path: Path, names: Mapping[str, str], is_kept: 
 
 
 def _training(lines: Iterable[tuple[str, JsonObject]]) -> list[JsonObject]:
-    """Return the lines of training; raise an error for other lines."""
+    """Return the lines of a training log; raise an error if it contains other lines."""
     found = []
     for place, line in lines:
         if kind_of(line) not in _TRAINING:
@@ -250,7 +250,7 @@ def _training(lines: Iterable[tuple[str, JsonObject]]) -> list[JsonObject]:
 
 
 def _add_lines(study: Study, path: Path, is_named: bool, seen: set[str]) -> None:
-    """Add the lines of a file; a log of training ends with the name of its run."""
+    """Add the lines of a file. The last line of a training log names the run."""
     training: list[JsonObject] = []
     lines, (models, data) = read_objects(str(path)), _scored(study, path)
     try:
@@ -277,7 +277,7 @@ def _add_lines(study: Study, path: Path, is_named: bool, seen: set[str]) -> None
         line |= {key: models.get(line[key], line[key]) for key in ("model",) if key in line}
         line |= {key: [models.get(one, one) for one in line[key]]
                  for key in ("compared",) if key in line}
-        # Means over seeds do not name their set; the file does.
+        # Means over seeds do not contain the name of their set, but the file name does.
         data = data or (source_stem(str(path)) if kind in ("seeds of tasks", "finetuned") else "")
         line |= {"set": data} if data and "set" not in line else {}
         if (key := json.dumps(line, sort_keys=True)) not in seen:
@@ -287,11 +287,12 @@ def _add_lines(study: Study, path: Path, is_named: bool, seen: set[str]) -> None
 
 
 def _scored(study: Study, path: Path) -> tuple[dict[str, str], str]:
-    """Read the models and the set of a file of scores from the record of score-tasks.
+    """Find the models and the test set of scores in the record of score-tasks.
 
     Returns:
-        the models by the names of their predictions, except models with several predictions; and
-        the name of the gold records, or of the scores if several sets have the same name.
+        models by the names of their predictions, without models that have several predictions,
+        and the name of the gold records. If several sets have the same name, it is
+        the name of the scores instead.
     """
     steps = {step.get("sha256", ""): step for step in study.files.values()}
     known = {one.record.get("sha256"): str(one.path) for one in study.directories}
@@ -306,7 +307,7 @@ def _scored(study: Study, path: Path) -> tuple[dict[str, str], str]:
 
 
 def _gold_of(path: Path) -> tuple[str, str]:
-    """Return the name and digest of the gold records of a file of scores; empty without one."""
+    """Return name and digest of the gold records that scores belong to; empty if unknown."""
     record = read_record(path)
     name, digest = next(iter(record["inputs"].items())) \
         if record.get("command") == "score-tasks" else ("", "")
@@ -314,7 +315,7 @@ def _gold_of(path: Path) -> tuple[str, str]:
 
 
 def _add_run(study: Study, name: str, lines: list[JsonObject]) -> None:
-    """Add a run that a log shows, unless its checkpoint has it already."""
+    """Add the run of a log, unless the study already has it from its checkpoint."""
     steps = [line for line in lines if "loss" in line]
     if lines and not any(steps == [line for line in run if "loss" in line and "of" in line]
                          for run in study.runs.values()):

@@ -1,4 +1,4 @@
-"""Values of a page's first screen: the best model, whether a test shows it, and the effort."""
+"""First screen of a page: the best model, whether a test shows that it is best, and the effort."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MASKED = {"mrr", "pppl", "bits_per_character", "nats_per_token"}
 
 
 class _Gain(NamedTuple):
-    """How much better one model is than another, with infinite bounds without an interval."""
+    """How much better one model is than another; bounds are infinite if there is no interval."""
 
     mean: float
     low: float
@@ -36,11 +36,12 @@ class _Gain(NamedTuple):
 
 
 def find_verdict(study: Study) -> JsonObject:
-    """Return what the first screen of a page shows.
+    """Return the values that the first screen of a page shows.
 
     Returns:
-        the best two models: `tested`, by their difference, see `_compare`, or `untested`, by the
-        scores that most models have; the lines of the `runs`; and the `effort` of all steps.
+        `tested` compares the best two models, see `_compare`. `untested` ranks the models by the
+        score that most of them have. `runs` are the lines of training. `effort` is the total
+        effort of all steps.
     """
     effort = study.lineage.totals((one.name, one.record) for one in study.directories
                                   if not one.is_whole)
@@ -49,7 +50,7 @@ def find_verdict(study: Study) -> JsonObject:
 
 
 def glance(study: Study) -> Iterator[Part]:
-    """Show all scores of the models on one screen, the best of each in bold."""
+    """Show all scores of all models in a table, with the best score of each row in bold."""
     suites = {line["suite"] for line in study.lines["suite"]}
     found = {(words, data): {model: one.estimate.value for model, one in own.items()
                              if one.run in ("", model)}
@@ -65,8 +66,8 @@ def glance(study: Study) -> Iterator[Part]:
 
 
 def _tested(study: Study) -> JsonObject:
-    """Compare the best two models by the main metric of each set, tasks before masked words."""
-    # Lines of score-suite, which have no unit, repeat those of score-tasks in percent.
+    """Compare the best two models by the main metric of each set; prefer tasks to masked words."""
+    # score-suite repeats the lines of score-tasks in percent. Its lines have no unit.
     lines = [line for line in study.lines["compared"] if line.get("difference") is not None
              and ("unit" in line or "set" not in line)]
     for metrics in ({line["metric"] for line in lines} - _MASKED, {"mrr"}, {"bits_per_character"}):
@@ -81,10 +82,10 @@ def _compare(study: Study, lines: Sequence[JsonMapping]) -> JsonObject:
     """Rank models by their mean gain over the others, and compare the first with the second.
 
     Returns:
-        `best` and `other`: names of the two models. `shown`: names of all models that the best is
-        shown to beat. `gain`: over the other model. `models`, `sets` and `metrics` of the
-        comparison. `times`: factor by which the number of documents must grow to show this gain
-        with a power of 80 %, from the width of the interval.
+        `best` and `other` are the names of the two models, and `gain` is the gain of the best
+        over the other. `shown` names all models that a test shows to be worse than the best.
+        `models` and `sets` are numbers, and `metrics` are names. With `times` as many documents, a
+        test would show this gain with a power of 80 %, estimated from the width of the interval.
     """
     gains: defaultdict[str, defaultdict[str, list[_Gain]]] = defaultdict(lambda: defaultdict(list))
     for line in lines:
@@ -109,9 +110,9 @@ def _compare(study: Study, lines: Sequence[JsonMapping]) -> JsonObject:
 
 
 def _average(gains: Sequence[_Gain], models: int) -> _Gain:
-    """Average the gains on several sets, whose errors are independent and about normal.
+    """Average the gains on several sets, assuming independent and roughly normal errors.
 
-    The p-value is adjusted for the number of pairs of models (Bonferroni).
+    Multiply the p-value by the number of pairs of models (Bonferroni).
     """
     if len(gains) == 1:
         return gains[0]
@@ -123,7 +124,7 @@ def _average(gains: Sequence[_Gain], models: int) -> _Gain:
 
 
 def _untested(study: Study) -> JsonObject:
-    """Rank models by the score that most of them have, of tasks before masked words."""
+    """Rank models by the score that most of them have; prefer tasks to masked words."""
     found = collect_scores(study)
     if not found:
         return {}
