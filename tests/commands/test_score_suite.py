@@ -124,6 +124,18 @@ def test_differences_to_a_baseline(run: Run, write_lines: Write) -> None:
     assert refused.code == 2 and "did you mean 'base'?" in refused.err
 
 
+@pytest.mark.parametrize("score", [0.0, -0.06])
+def test_a_baseline_of_zero_or_less_has_points_but_no_percentage(
+        run: Run, write_lines: Write, score: float) -> None:
+    path = write_lines("s.jsonl", line("BIOSSES", 0.33),
+                       line("BIOSSES", score, "base"))
+    options = ("score-suite", "--suite", "blurb", path, "--compare-with", "base")
+    bio, *_ = run(*options).records
+    assert bio["points"] == {"BIOSSES": pytest.approx(33 - 100 * score)}
+    assert "differences" not in bio
+    assert f"33.00 {33 - 100 * score:+.2f} |" in run(*options, "--table").out
+
+
 def test_comparisons_are_adjusted_over_sets(run: Run, write_lines: Write) -> None:
     def compared(name: str, metric: str, p_value: float | None) -> dict[str, Any]:
         return {"compared": ["bio", "base"], "metric": metric, "difference": 0.1, "set": name,

@@ -138,7 +138,7 @@ def _finished(line: JsonObject, suite: Suite, shared: Sequence[SuiteSet]) -> Jso
 
 
 def _add_differences(lines: Sequence[JsonObject], suite: Suite, baseline: str | None) -> None:
-    """Add differences to the baseline, in points and in percent of its score."""
+    """Add differences to the baseline, in points and in percent of its score if it is above 0."""
     named = baseline or suite.baseline
     if not named:
         return
@@ -147,12 +147,12 @@ def _add_differences(lines: Sequence[JsonObject], suite: Suite, baseline: str | 
         known = dict.fromkeys(line["model"] for line in lines)
         raise ValueError(f"{setting('compare_with')}: found {baseline!r}, "
                          f"{suggestion(baseline, known)}")
-    base = {row: score for scores in reversed(own) for row, score in scores.items() if score}
+    base = {row: score for scores in reversed(own) for row, score in scores.items()}
     for line in lines:
         line["points"] = {row: score - base[row] for row, score in line["scores"].items()
                           if row in base and line["model"] != named}
         line["differences"] = {row: _PERCENT * points / base[row]
-                               for row, points in line["points"].items()}
+                               for row, points in line["points"].items() if base[row] > 0}
 
 
 def _comparison(line: JsonMapping, one: SuiteSet, place: str) -> JsonObject:

@@ -77,12 +77,12 @@ def _cell(line: JsonMapping, row: str, digits: int) -> str:
     score = {**line.get("scores", {}), **line.get("averages", {})}.get(row)
     if score is None:
         return DASH
-    deviation = line.get("deviations", {}).get(row)
-    points = line.get("points", {}).get(row)
-    mark = _OTHER_METRIC * (row in line.get("other_metrics", ()))
-    spread = "" if deviation is None else f" ({deviation:.{digits}f})"
-    change = "" if points is None else f" {points:+.{digits}f} ({line['differences'][row]:+.1f}%)"
-    return f"{score:.{digits}f}{mark}{spread}{change}"
+    cell = f"{score:.{digits}f}{_OTHER_METRIC * (row in line.get('other_metrics', ()))}"
+    for key, form in (("deviations", f" ({{:.{digits}f}})"), ("points", f" {{:+.{digits}f}}"),
+                      ("differences", " ({:+.1f}%)")):
+        if (value := line.get(key, {}).get(row)) is not None:
+            cell += form.format(value)
+    return cell
 
 
 def latex_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
