@@ -4,7 +4,7 @@
 # make dist   builds a wheel and a source archive in dist
 # make bench  measures against other programs and prints docs/performance.md's table; bench-gpu on a GPU
 # make gpu-check   on a GPU: tests and benchmarks in 20 minutes at most, offline; out/gpu-check.md;
-#                  PARTS='tests busy' runs these parts only
+#                  first the same code runs on the CPU (1 to 2 minutes); PARTS='tests busy' runs only these parts
 # make man    writes man pages of all commands and topics to man; installing puts them into the environment
 # make docs   builds the site of README and docs/ in build/site; a broken link fails
 # make fuzz   reads FUZZ=10000 damaged files of all kinds, and prints what became of them
@@ -88,9 +88,12 @@ test-gpu: $(READY)
 	$(BIN)/pytest -m gpu
 
 # Takes the software that is there, in the environment above or around it: nothing is installed.
+# First, unless PARTS chooses parts, the check itself is tested on the CPU, so that no fault in it costs time of the GPU.
+gpu-check: export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
+gpu-check: PROGRAM := $(or $(wildcard $(BIN)/python),$(PYTHON))
 gpu-check:
-	PYTHONPATH="$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH}" \
-		$(or $(wildcard $(BIN)/python),$(PYTHON)) tests/benchmarks/gpu_check.py out $(PARTS)
+	$(if $(PARTS),,CUDA_VISIBLE_DEVICES= $(PROGRAM) -m pytest -q -x -p no:cacheprovider tests/benchmarks/test_gpu_check.py)
+	$(PROGRAM) tests/benchmarks/gpu_check.py out $(PARTS)
 
 clean:
 	rm -rf $(VENV) build dist man *.egg-info .mypy_cache .pytest_cache .ruff_cache
