@@ -165,8 +165,9 @@ def task_scores(gold: RecordSource, predictions: Sequence[str | Predictions], *,
                       "unit": drawn.kind, "units": sample.documents,
                       **metrics.errors(pairs),
                       **({"by": broken_down} if broken_down else {}), **last_keys})
-    if all(SUBTOKEN_F1 in sample.metrics() for own in samples.values() for sample in own):
-        metrics = replace(metrics, compared=(*metrics.compared, SUBTOKEN_F1))
+    measured = [sample.metrics() for own in samples.values() for sample in own]
+    extra = [name for name in (SUBTOKEN_F1, "micro_f1") if all(name in one for one in measured)]
+    metrics = replace(metrics, compared=tuple(dict.fromkeys([*metrics.compared, *extra])))
     set_status("comparing models")
     lines += [{"model": model, "metric": name, **line, "unit": drawn.kind,
                "units": own[0].documents}

@@ -191,6 +191,8 @@ def test_label_scores_equal_scikit_learn(rng: random.Random, negative: str) -> N
         assert line[f"{average}_f1"] == pytest.approx(f1, abs=1e-6)
         assert average != "micro" or shows(line, {"precision": precision, "recall": recall})
     assert ("micro_f1" in line) == bool(negative)
+    *_, compared = score(gold, found, found, negative=negative)
+    assert compared["metric"] == ("micro_f1" if negative else "macro_f1")
     assert sum(line["confusion"]["no"].values()) == sum(r["label"] == "no" for r in gold)
 
 
