@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 LIMITS = {
-    "code lines": 41_175,  # without docstrings, comments and blank lines
+    "code lines": 41_176,  # without docstrings, comments and blank lines
     "functions": 3335,  # including methods and nested functions
     "files": 399,
     "options": 253,  # distinct long options

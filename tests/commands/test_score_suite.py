@@ -199,6 +199,7 @@ def test_a_metric_that_replaces_the_papers_is_named(run: Run, write_lines: Write
 
 def test_a_test_set_of_another_size_is_named(run: Run, write_lines: Write) -> None:
     path = write_lines("s.jsonl", line("JNLPBA", 0.8, support=6241, records=9),
+                       line("JNLPBA", 0.7, "base", support=6241, records=9),
                        line("BC2GM", 0.8, support=6325), line("GAD", 0.8, records=535),
                        {**line("DDI", 0.8, support=979, records=191), "task": "relations"},
                        line("HoC", 0.8, documents=100, records=371))
@@ -208,6 +209,7 @@ def test_a_test_set_of_another_size_is_named(run: Run, write_lines: Write) -> No
                        finetuned("f1", 0.7))
     outcome = run("score-suite", "--suite", "blurb", path, own, ncbi, "--published", "none")
     assert outcome.records[0]["other_sizes"] == {"JNLPBA": 6241, "HoC": 100, "NCBI-disease": 959}
+    assert outcome.records[1]["other_sizes"] == {"JNLPBA": 6241}, "a warning names it only once"
     assert "s.jsonl:1: found a test set of 6,241 for JNLPBA, expected 8,662" in outcome.err
     assert outcome.err.count("found a test set of") == 3
 

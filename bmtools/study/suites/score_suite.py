@@ -194,11 +194,12 @@ def _read_results(suite: Suite, results: Sequence[str],
                 results_of.fallbacks[one.main] = one.fallback
             results_of.add(found, place, f"of {model!r} on {one.name}", "seed_of" in line)
             size = _test_size(line, one)
-            if one.test and size and size != one.test and one.name not in results_of.sizes:
-                results_of.sizes[one.name] = size
-                warnings.warn(BmtoolsWarning(
-                    f"{place}: found a test set of {size:,} for {one.name}, expected {one.test:,} "
-                    "as in the paper; scores on other test sets are not comparable"), stacklevel=2)
+            if one.test and size and size != one.test:
+                if not any(one.name in other.sizes for other in models.values()):
+                    warnings.warn(BmtoolsWarning(
+                        f"{place}: found a test set of {size:,} for {one.name}, expected "
+                        f"{one.test:,} as in the paper; do not compare the scores"), stacklevel=2)
+                results_of.sizes.setdefault(one.name, size)
     comparisons = [*_comparisons(compared)]
     if not models:
         refuse_empty([split_set(suite, one)[1] for one in results],
