@@ -26,7 +26,8 @@ _ROW, _SERIES, _MARGIN, _PLOT, _LEGEND = 15, 13, 50, 210, 17  # heights in pixel
 _LABEL_WIDTH, _LEGEND_WIDTH = 17, 44
 _TITLE, _MOST_COLUMNS, _MOST_APART = 30, 3, 6
 _WIDE = 620  # width of a chart if two share a row of a window
-_MARKERS = "osD^vP*"
+# Series with the same one of seven colours have different markers.
+_MARKERS = "".join("osD^vP*osD^vP*"[turn:turn + 7] for turn in range(7))
 
 
 class Estimate(NamedTuple):
@@ -233,8 +234,7 @@ def line_chart(title: str, axis: tuple[str, str], curves: Mapping[str, Curve], l
             colour = SERIES[number % len(SERIES)]
             [handles[f"{key}: {curve.group}" if curve.group else key]] = axes.plot(
                 *_coordinates(curve.points, curve.breaks), color=colour, linewidth=1.6,
-                marker=_MARKERS[number % len(_MARKERS)],
-                markevery=max(1, len(curve.points) // 8))
+                marker=_MARKERS[number % len(_MARKERS)], markevery=max(1, len(curve.points) // 8))
             for point in curve.points:
                 if point.low is not None and point.high is not None:
                     axes.vlines(point.x, point.low, point.high, color=colour, linewidth=1.6)

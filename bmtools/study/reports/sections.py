@@ -63,7 +63,7 @@ def overview(study: Study) -> Iterator[Part]:
             "name", "made by", "from", "weights", "size", "tokens trained on", "time"], [
             [one.name, one.record.get("command", "") + (
                 f", kept of {run.name}" if (run := kept_by(one.path)) != one.path else ""),
-             ", ".join(one.bases.values()),
+             ", ".join(map(study.name_of, one.bases.values())),
              count_weights(one.path) if (one.path / CONFIG).is_file() and any(
                  one.path.glob("model*.safetensors")) else None,
              Megabytes(round(directory_bytes(one.path) / 1e6, 6)),
@@ -339,7 +339,7 @@ def _description(study: Study, directory: StudyDirectory) -> dict[str, Cell]:
             "GB of the text": _gigabytes(study, directory),
             "translated": _translated(study, directory),
             "tokens of the text": directory.corpus_tokens or None,
-            "from": ", ".join(directory.bases.values()),
+            "from": ", ".join(map(study.name_of, directory.bases.values())),
             "tokens trained on": study.trained_tokens(directory),
             **{key: _setting(key, settings) for key in _SETTINGS}}
 

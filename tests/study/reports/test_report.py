@@ -133,6 +133,13 @@ def test_curves_of_one_group_share_colour_and_marker() -> None:
     assert looks["a: web"] == looks["c: web"] != looks["b: books"]
 
 
+def test_ten_models_differ_in_colour_or_marker() -> None:
+    curves = {str(number): Curve([Point(number, 0.5)]) for number in range(10)}
+    with written_figure(io.BytesIO(), "svg", 340, 200) as figure:
+        drawn = line_chart("t", ("x", "y"), curves).draw(figure.add_subplot())
+        assert len({(one.get_color(), one.get_marker()) for one in drawn.values()}) == 10
+
+
 def test_settings_are_shown_with_scores(page: Page, lines: dict[str, Any]) -> None:
     head, *rows = page.tables["Models with their texts, settings and scores"]
     found = [dict(zip(head, row, strict=True)) for row in rows]
