@@ -129,6 +129,12 @@ def count_of(count: int, counted: str) -> str:
     return f"{count:,} {_PLURAL.sub(_singular, counted, count=1) if count == 1 else counted}"
 
 
+def listed(names: Sequence[str], most: int) -> str:
+    """Join the first names, and count the others: `a, b and 3 more`."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + f" and {more} more" * (more > 0)
+
+
 def _singular(plural: re.Match[str]) -> str:
     word = plural[0]
     if word == "corpora":

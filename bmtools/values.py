@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TypeAlias
 
 Value: TypeAlias = "str | float | Sequence[Value] | Mapping[str, Value] | None"
 """A value of a result line: a scalar, a list, or values by name."""
 NOTHING = "-"
+_SIZES = {1e6: "TB", 1e3: "GB", 1.0: "MB", 1e-3: "kB"}  # units by their size in megabytes
+_TIMES = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 _SHARES = ("accuracy", "precision", "recall", "f1", "share", "ratio", "rate", "hits_at_1",
            "hits_at_5", "hits_at_10", "jaccard", "coverage", "probability", "utilisation",
            "words_masked", "whole_words", "specificity")
@@ -16,11 +19,18 @@ _NO_SHARES = ("learning_rate",)
 _HEADINGS = {
     "mlm_accuracy": "accuracy", "tokens_per_second": "tokens/s", "bits_per_character": "bits/char",
     "bits_per_word": "bits/word", "nats_per_token": "nats/token", "seconds_left": "left",
-    "wall_seconds": "took", "tokens_seen": "tokens", "p_holm": "p (Holm)",
-    "p_over_seeds_holm": "p over seeds (Holm)",
-    "model_flop_utilisation": "of peak", "perplexity_sd": "sd over draws",
-}
+    "seconds": "took", "wall_seconds": "took", "tokens_seen": "tokens", "p_holm": "p (Holm)",
+    "p_over_seeds_holm": "p over seeds (Holm)", "model_flop_utilisation": "of peak",
+    "perplexity_sd": "sd over draws"}
 _PLAIN_INTEGERS = ("seed", "best_seed", "year", "id")
+
+
+class Seconds(float):
+    """A duration in a table."""
+
+
+class Megabytes(float):
+    """A size in a table."""
 
 
 def heading(name: str) -> str:
@@ -86,7 +96,12 @@ def three_digits(value: float) -> str:
 
 
 def format_cell(value: object) -> str:
-    """Format a number for a table with about four digits; keep words and return "" for None."""
+    """Format a cell: durations and sizes with units, numbers with about four digits, None as ""."""
+    if isinstance(value, Megabytes):
+        unit = next((one for one in _SIZES if value >= one), min(_SIZES))
+        return f"{value / unit:.{1 if value < 100 * unit else 0}f} {_SIZES[unit]}"
+    if isinstance(value, Seconds):
+        return format_duration(value)
     if isinstance(value, float):
         if abs(value) >= 10000:
             return f"{value:,.0f}"
@@ -99,15 +114,12 @@ def format_cell(value: object) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Format a time: `0.4 s`, `12 s`, `3 min`, `1.5 h`."""
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    if seconds < 5970:
-        return f"{seconds / 60:.0f} min"
-    hours = seconds / 3600
-    return f"{hours:.1f} h" if hours < 100 else f"{hours:,.0f} h"
+    """Format a duration in its two largest units: `4.3 s`, `3 min 5 s`, `2 d 7 h`."""
+    whole = round(seconds)
+    for (size, unit), (part, smaller) in pairwise(_TIMES):
+        if whole >= size:
+            return f"{whole // size} {unit} {whole % size // part} {smaller}"
+    return f"{seconds:.2g} s"
 
 
 def _format_mapping(name: str, value: Mapping[str, Value]) -> str:

@@ -20,10 +20,10 @@ from pathlib import Path
 import pytest
 
 LIMITS = {
-    "code lines": 41_176,  # without docstrings, comments and blank lines
-    "functions": 3335,  # including methods and nested functions
+    "code lines": 41_193,  # without docstrings, comments and blank lines
+    "functions": 3334,  # including methods and nested functions
     "files": 399,
-    "options": 253,  # distinct long options
+    "options": 254,  # distinct long options
     "options of one command": 48,  # of the command with most options
     "rooms": 16,
     "floors": 8,  # rooms in the longest chain of imports between rooms

@@ -94,7 +94,9 @@ def scoring_closing(lines: Sequence[Line], metric: str, unit: str, lowest: bool 
     best = (min if lowest else max)(scored, key=lambda line: line[metric])
     bounds = best.get("interval") or best.get("intervals", {}).get(metric)
     models = len({line["model"] for line in scored})
+    equal = [*dict.fromkeys(line["model"] for line in scored if line[metric] == best[metric])]
+    has = f"{' and '.join(equal)} are equal with" if len(equal) > 1 else f"{best['model']} has"
     among = f"the {'lowest' if lowest else 'highest'} of {models}, " if models > 1 else ""
-    return (f"{best['model']} has {among}{heading(metric)} "
+    return (f"{has} {among}{heading(metric)} "
             f"{format_estimate(metric, best[metric], bounds)} over "
             f"{count_of(best[unit], unit.replace('_', ' '))}")

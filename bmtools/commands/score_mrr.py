@@ -76,7 +76,7 @@ def command(step: CommandStep, records: RecordReader, models: tuple[Path, ...],
 
         plot_lines([*lines, *words], plot)
     if fail_under is not None:
-        check_bound(checkpoints, "mrr", at_least=fail_under)
+        say(check_bound(checkpoints, "mrr", fail_under))
     if fail_below_baseline:
-        check_regression(fail_below_baseline, reference, lines, len(models))
+        say(check_regression(fail_below_baseline, reference, lines, len(models)))
     finish(step, scoring_closing(lines, "mrr", "maskings", lowest=False))

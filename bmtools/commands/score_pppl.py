@@ -11,6 +11,7 @@ from bmtools.cli.options import Command, reads_records
 from bmtools.cli.results import finish, print_results
 from bmtools.cli.scoring_options import scores_checkpoints, scoring_closing
 from bmtools.cli.step import CommandStep
+from bmtools.cli.streams import say
 from bmtools.io.jsonl import RecordReader
 from bmtools.scoring.settings import PpplConfig
 
@@ -39,5 +40,5 @@ def command(step: CommandStep, records: RecordReader, models: tuple[Path, ...], 
     lines = pppl(records, models, **options)
     print_results(step, lines, output)
     if fail_over is not None:
-        check_bound(lines[:len(models)], "pppl", at_most=fail_over)
+        say(check_bound(lines[:len(models)], "pppl", fail_over, at_most=True))
     finish(step, scoring_closing(lines, "pppl", "sentences"))

@@ -14,6 +14,7 @@ from bmtools.cli.results import asks_for_tables, finish, print_results, reports
 from bmtools.cli.scoring_options import fails_under, scoring_closing
 from bmtools.cli.settings import takes_values
 from bmtools.cli.step import CommandStep
+from bmtools.cli.streams import say
 from bmtools.cli.tables import estimated, print_lines, print_table
 from bmtools.errors import Reject
 from bmtools.io.sources import STDIN
@@ -70,7 +71,7 @@ def command(step: CommandStep, gold: str, predictions: tuple[str, ...], reject: 
     scored = [line for line in lines if "task" in line]
     main = TASK_METRICS[scored[0]["task"]].compared[0]
     if fail_under is not None:
-        check_bound(scored, main, at_least=fail_under)
+        say(check_bound(scored, main, fail_under))
     unit = "questions" if "questions" in scored[0] else "records"
     finish(step, scoring_closing(lines, main, unit, lowest=False) + _verdict(lines, main))
 

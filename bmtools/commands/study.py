@@ -20,7 +20,7 @@ from bmtools.installation import require_matplotlib
 from bmtools.io.parts import Shard
 from bmtools.io.sources import STDIN
 from bmtools.io.system import STOPPED
-from bmtools.study.studies.plan import Usage, make_plan, study_names
+from bmtools.study.studies.plan import Usage, load_study, make_plan, study_names
 from bmtools.study.studies.run import Runner, StoppedError
 
 
@@ -44,20 +44,26 @@ def _parse_defined(_ctx: click.Context, _param: click.Parameter, pairs: Sequence
               help="Replace a value of the file, or the entries of an axis: seed=0,1.")
 @click.option("--list", "lists", is_flag=True,
               help="Print all command lines and whether they are done, without running them.")
+@click.option("--show", "shows", is_flag=True,
+              help="Print the file unchanged, to save and change it.")
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True,
               help="Commands that run at the same time.")
 @click.option("--part", type=ShardParam(), metavar="I/N",
               help="Run only every Nth job of each step, starting with the Ith: 2/8.")
 @prints_results
 def command(step: CommandStep, study: str, steps: tuple[str, ...], folder: Path | None,
-            defined: dict[str, str], lists: bool, workers: int, part: Shard | None) -> None:
+            defined: dict[str, str], lists: bool, shows: bool, workers: int, part: Shard | None
+            ) -> None:
     """Run a study of models, sets, seeds and settings from one file.
 
     FILE is a TOML file, NAME a study in bmtools. Each step is a command line that is repeated over
     axes, such as models and seeds. A finished command runs again only if its options or inputs have
     changed. STEPs limit the run to these steps and the steps that they need. Exits with 75 if the
-    study was stopped or needs outputs of other parts; run the same command to continue it.
+    study was stopped; run the same command to continue it.
     """
+    if shows:
+        sys.stdout.write(load_study(study)[1].read_text("utf-8"))
+        return
     folder = folder or Path(Path(study).stem)
     jobs = make_plan(study, folder, defined, parse, steps)
     runner = Runner(folder)

@@ -14,8 +14,9 @@ FEWEST_EXAMPLES = 50
 _FIXES = {
     "empty text": "remove these records",
     "white space at an edge": "trim the entities",
-    "edge inside a word": "correct the offsets, or fine-tune with --tags tokens",
-    "overlapping entities": "keep the longest, or fine-tune with --set overlapping=true",
+    "edge inside a word": "correct the offsets, or: bmtools finetune ner --tags tokens",
+    "overlapping entities": "bmtools finetune ner --set overlapping=true; without it, only the "
+                            "longest is tagged",
     "discontinuous entity": "split it; taggers read it together with the text between its parts",
     "repeated entity": "remove the copies",
     "repeated record": "remove the copies: bmtools dedup",

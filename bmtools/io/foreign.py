@@ -6,7 +6,10 @@ import re
 import shlex
 from pathlib import PurePath
 
+from bmtools.errors import DataError
+
 _STDIN = "<stdin>"
+TOKENS = "tagged tokens"
 HEAD_BYTES = 1 << 13
 """Number of bytes at the start of a source that are examined."""
 UNPACK = {".gz": "gunzip -c", ".zst": "zstd -dc", ".zstd": "zstd -dc"}
@@ -36,7 +39,7 @@ _LINES = tuple((re.compile(pattern), found, remedy, least) for pattern, found, r
      "bmtools import pubmed {} if it is PubMed's", _FIRST),
     (r"(?i:<!doctype html|<(?:html|head|body)\b)", "markup", "bmtools import html {}", _FIRST),
     (r"<", "markup", "bmtools import html {}", _MAY_BE_PROSE),
-    (r"-DOCSTART-|\S+(?:[\t ]+\S+){0,3}[\t ]+(?:O|[BIESLU](?:-\S+)?)\s*$", "tagged tokens",
+    (r"-DOCSTART-|\S+(?:[\t ]+\S+){0,3}[\t ]+(?:O|[BIESLU](?:-\S+)?)\s*$", TOKENS,
      "bmtools import conll {}", 3),
     (r"[\w.-]+\|t\|", "PubTator's lines", "bmtools import pubtator {}", _FIRST),
     (r"\d{5,8}\|(?:[at]\|)?\S", "id|text", "bmtools import standoff {} --annotations FILE", 1),
@@ -93,20 +96,24 @@ def not_utf8(line: bytes, start: int, name: str) -> str:
     return f"byte {start + 1} is not UTF-8; {_command(fix, name)}"
 
 
-def importer(line: str, name: str) -> str:
-    """Return the command that makes records of a source, based on its first line.
+def refuse_foreign(line: str, place: str, expected: str = "records") -> None:
+    """Raise an error that names the command to type, if a first line is in another format.
 
     Args:
-        line: a line that is not blank and not a JSON object.
-        name: name of the source in messages.
+        line: a line that is not blank and could not be read.
+        place: its `file:line`.
+        expected: content that the command expects.
 
-    Returns:
-        the format found and the command to type; empty if the line may be a damaged record.
+    Raises:
+        DataError: the line is the first one, and its format is known.
     """
-    for pattern, found, remedy, _ in _LINES:
-        if pattern.match(line.lstrip()):
-            return f"found {found}, expected records; type {_command(remedy, name)}"
-    return _table(line, name)
+    name, _, number = place.rpartition(":")
+    for pattern, found, remedy, _ in _LINES * (number == "1"):
+        if found != expected and pattern.match(line.lstrip()):
+            raise DataError(f"{place}: found {found}, expected {expected}; type "
+                            f"{_command(remedy, name)}")
+    if number == "1" and expected != TOKENS and (table := _table(line, name)):
+        raise DataError(f"{place}: {table}")
 
 
 def not_plain_text(head: bytes, name: str) -> str | None:

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from bmtools.errors import DataError, RecordError, Reject, refuse, require, setting
-from bmtools.io.foreign import importer, not_utf8
+from bmtools.errors import DataError, RecordError, Reject, listed, refuse, require, setting
+from bmtools.io.foreign import not_utf8, refuse_foreign
 from bmtools.io.incomplete import refuse_incomplete
 from bmtools.io.record_size import to_end_of_line
 from bmtools.io.sources import (
@@ -182,10 +182,9 @@ def refuse_empty(names: Sequence[str], allow_empty: bool | None = None,
         DataError: names the sources.
     """
     if names and not allow_empty:
-        listed = ", ".join(map(source_name, names[:_SOURCES_NAMED]))
-        more = f" and {len(names) - _SOURCES_NAMED} more" if len(names) > _SOURCES_NAMED else ""
+        shown = listed([*map(source_name, names)], _SOURCES_NAMED)
         way_out = f"; use {setting('allow_empty')} to accept it" if allow_empty is False else ""
-        raise DataError(f"{listed}{more}: found no {what}, expected at least one{way_out}")
+        raise DataError(f"{shown}: found no {what}, expected at least one{way_out}")
 
 
 def parse_lines(content: bytes, name: str, reject: Reject, before: int = 0) -> Iterator[Record]:
@@ -302,8 +301,7 @@ def _record_error(error: Exception, line: bytes, place: str, name: str,
     text = line.decode("utf-8").lstrip(_IGNORED)
     if fault := too_large(text, error):
         return RecordError(place, fault, text)
-    if is_first and (hint := importer(text, name)):
-        raise DataError(f"{place}: {hint}") from error
+    refuse_foreign(text, place)
     found = "another JSON value" if isinstance(error, msgspec.ValidationError) else \
         f"{text.strip()[:40]!r} ({error})"
     prose = "; for plain text, type bmtools import text" \
@@ -333,6 +331,7 @@ def read_objects(*names: str) -> Iterator[tuple[str, JsonObject]]:
             try:
                 content = msgspec.json.decode(line, type=JsonObject)
             except (msgspec.MsgspecError, RecursionError) as error:
+                refuse_foreign(line, place, "JSON Lines")
                 raise DataError(f"{place}: found {line[:40]!r} ({error}), expected a JSON object "
                                 "on one line") from error
             refuse_incomplete(content, place)

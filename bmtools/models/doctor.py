@@ -72,12 +72,10 @@ def _extras() -> dict[str, list[str]]:
     """Return the packages of each extra that a command uses."""
     from packaging.requirements import Requirement
 
-    found: dict[str, list[str]] = {extra: [] for extra in _USED_BY}
-    for requirement in map(Requirement, metadata.requires(DISTRIBUTION) or []):
-        for extra, packages in found.items():
-            if requirement.marker and requirement.marker.evaluate({"extra": extra}):
-                packages.append(requirement.name)
-    return found
+    required = metadata.requires(DISTRIBUTION) or []
+    return {extra: [one.name for text in required if f'extra == "{extra}"' in text
+                    and (one := Requirement(text)).marker and one.marker.evaluate({"extra": extra})]
+            for extra in _USED_BY}
 
 
 def _is_installed(package: str) -> bool:

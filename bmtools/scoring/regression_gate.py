@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -40,8 +39,8 @@ def read_reference(path: Path) -> list[JsonObject]:
 
 
 def check_regression(path: Path, reference: Sequence[JsonObject],
-                     lines: Sequence[JsonObject], models: int) -> None:
-    """Fail if a checkpoint scores below the reference.
+                     lines: Sequence[JsonObject], models: int) -> str:
+    """Fail if a checkpoint scores below the reference; otherwise return a message.
 
     The reference is an earlier run's best score. If the reference file contains records, it is the
     score of their token frequencies, in each checkpoint's own vocabulary.
@@ -56,7 +55,7 @@ def check_regression(path: Path, reference: Sequence[JsonObject],
         DataError: if the earlier scores were made in another way.
         GateError: if a checkpoint scores below the reference.
     """
-    below = []
+    limits = []
     for line in lines[:models]:
         if reference:
             best = max(reference, key=lambda one: one["mrr"])
@@ -69,26 +68,31 @@ def check_regression(path: Path, reference: Sequence[JsonObject],
                                     "run; score both on the same maskings in the same way")
         else:
             best = next(one for one in lines[models:] if one["vocabulary"] == line["vocabulary"])
-        if not line["mrr"] >= best["mrr"]:
-            below.append(f"{line['model']} has {line['mrr']}, expected at least {best['mrr']}, as "
-                         f"for {best['model']}")
-    if below:
-        raise GateError(f"mrr: {'; '.join(below)} ({path})")
+        limits.append((line, best["mrr"], f", as for {best['model']} ({path})"))
+    return _compared("mrr", limits)
 
 
-def check_bound(lines: Sequence[JsonObject], metric: str, at_least: float = -math.inf,
-                at_most: float = math.inf) -> None:
-    """Fail if a checkpoint's score exceeds a bound or is NaN.
+def check_bound(lines: Sequence[JsonObject], metric: str, bound: float, at_most: bool = False
+                ) -> str:
+    """Fail if a checkpoint's score exceeds a bound or is NaN; otherwise return a message.
 
     Raises:
         GateError: names the checkpoints and their scores.
     """
-    failed = [f"{line['model']} has {line[metric]}" for line in lines
-              if not at_least <= line[metric] <= at_most]
-    if failed:
-        # All digits are shown, because a bound of 1/3 is above a score that was rounded to six.
-        expected = f"at most {at_most:.15g}" if at_most < math.inf else f"at least {at_least:.15g}"
-        raise GateError(f"{metric}: {', '.join(failed)}, expected {expected}")
+    return _compared(metric, [(line, bound, "") for line in lines], at_most)
+
+
+def _compared(metric: str, limits: Sequence[tuple[JsonObject, float, str]],
+              at_most: bool = False) -> str:
+    """Compare each line with its limit, whose origin is named; return scores and margins."""
+    # All digits are shown, because a bound of 1/3 is above a score that was rounded to six.
+    found = [(f"{line['model']} has {line[metric]}, expected at {'most' if at_most else 'least'} "
+              f"{limit:.15g}{origin}", (limit - line[metric]) * (1 if at_most else -1))
+             for line, limit, origin in limits]
+    if failed := [text for text, margin in found if not margin >= 0]:
+        raise GateError(f"{metric}: {'; '.join(failed)}")
+    passed = "; ".join(f"{text}, margin {abs(margin):.3g}" for text, margin in found)
+    return f"gate passed: {metric}: {passed}"
 
 
 def _way_of_scoring(line: JsonObject) -> str:

@@ -21,7 +21,7 @@ from accelerate.utils import gather_object
 from torch import Tensor
 
 from bmtools.distributed import is_main_process
-from bmtools.errors import BmtoolsError, DataError, Reject, refuse, setting
+from bmtools.errors import BmtoolsError, DataError, Reject, count_of, refuse, setting
 from bmtools.io.directories import new_directory, refuse_existing
 from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.output import encode_lines
@@ -386,6 +386,10 @@ def train_runs(plan: FinetunePlan, sources: Sources, report: Reporter, reject: R
     if shorter := [*_shortened(chosen)]:
         with suppress(DivergedError):
             chosen = _better(chosen, _best_runs(shorter, task, splits, stops, report, unfinished))
+    if failed := chosen.dev_scores.count(0):
+        report({"note": f"{task.metric} on {setting('dev')} is 0 in {count_of(failed, 'seeds')}, "
+                        f"probably after too few or too small steps; raise {setting('epochs')} or "
+                        f"{setting('learning_rate')}, or lower {setting('batch_size')}"})
     return chosen
 
 

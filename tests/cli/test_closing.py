@@ -39,6 +39,9 @@ TRAINED = {"checkpoint": "my model", "steps": 1200, "tokens_seen": 889000,
                       {"model": "b", "mrr": 0.3, "maskings": 9, "interval": [0.2, 0.4]}],
                      "mrr", "maskings", lowest=False),
      "b has the highest of 2, mrr 0.300 [0.200, 0.400] over 9 maskings"),
+    (scoring_closing([{"model": name, "f1": f1, "records": 9} for name, f1 in
+                      (("a", 0.5), ("b", 0.5), ("c", 0.4))], "f1", "records", lowest=False),
+     "a and b are equal with the highest of 3, f1 50.0% over 9 records"),
     # Words that one model skips may not be skipped by the other.
     (scoring_closing([{"model": "a", "mrr": 0.1, "maskings": 9, "data": "x"},
                       {"model": "b", "mrr": 0.3, "maskings": 9, "data": "y"}],

@@ -44,6 +44,15 @@ def test_every_extra_is_named_with_its_commands() -> None:
     assert doctor._extras().keys() == extras.keys() - {"all", "docs", "test"}
 
 
+def test_an_extra_contains_its_own_packages_for_this_machine(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor.metadata, "requires", lambda name: [
+        'own>=1; python_version < "9"', 'rensa>=0.5; extra == "dedup"',
+        'other; sys_platform == "none" and extra == "dedup"', 'ray[data]; extra == "ray"'])
+    found = doctor._extras()
+    assert (found["dedup"], found["ray"], found["plot"]) == (["rensa"], ["ray"], [])
+
+
 def test_old_library_has_a_fix(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(doctor.LEAST_VERSIONS, "torch", "99.0")
     [line] = [line for line in doctor.diagnose() if line["part"] == "torch"]

@@ -109,6 +109,9 @@ def test_groups_and_variants(
                                     zip(SENTENCES, (2019, 2020), strict=True)))
     [line] = run("score-pppl", "--model", model, path, "--by", "meta.year").records
     assert run("score-pppl", "--model", model, path, "--fail-over", 1).code == 3
+    passed = run("score-pppl", "--model", model, path, "--fail-over", 1e6).err
+    assert f"gate passed: pppl: {model} has {line['pppl']}, expected at most 1000000, margin " \
+        in passed
     years = line["by"]["meta.year"]
     assert set(years) == {"2019", "2020"}
     assert sum(year["tokens"] for year in years.values()) == line["tokens"]

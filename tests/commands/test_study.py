@@ -208,11 +208,11 @@ def test_unkept_outputs_are_removed_once_they_are_read(run: Run, study: Any) -> 
 def test_parts_share_the_jobs_of_each_step(run: Run, ran: Callable[..., list[str]]) -> None:
     outcome = run("study", "study.toml", "-o", "out", "--part", "2/2")
     assert (outcome.code, [line["output"] for line in outcome.records]) == (
-        75, ["out/b c/all.jsonl"])
+        1, ["out/b c/all.jsonl"])
     assert ("outputs of other parts are missing for 1 job, such as out/a/all.jsonl; run the same "
             "command again once they exist") in outcome.err
     outcome = run("study", "study.toml", "-o", "out", "--part", "1/2")
-    assert outcome.code == 75
+    assert outcome.code == 1
     assert ran("--part", "2/2") == ["a/1.jsonl"]
     assert ran("--part", "1/2") == ["d.jsonl"]
     assert ran() == []
@@ -253,7 +253,6 @@ def test_output_of_other_programs_is_not_replaced(run: Run, study: Any) -> None:
     (("x", "bmtools table 'a", "x"), "No closing quotation"),
     (("x", "bmtools table --kye a", "x"), "bmtools table: No such option"),
     (("x", "bmtools sample {import[a]} --seed two", "x"), "'two' is not a valid integer"),
-    (("x", "bmtools table absent.jsonl", "x"), "found no absent.jsonl, expected a file or"),
     (("x", "bmtools table {env.BMTOOLS_NO}", "x"), "found no such variable in the environment"),
     (("x", "rm {import[a]}", "x"), "run: found 'rm', expected a command line of bmtools"),
     (("x", "bmtools table notes.txt", "../x"), "output: found '../x', expected a path"),
@@ -269,6 +268,24 @@ def test_a_wrong_plan_is_an_error_before_anything_runs(
     assert outcome.code == 1 and outcome.out == ""
     assert outcome.err.startswith("bmtools: study.toml: step") and fault in outcome.err, outcome.err
     assert outcome.err.count("\n") == 1 and not Path("out").exists()
+
+
+def test_all_missing_files_are_named(run: Run, study: Any) -> None:
+    study(STEP.format("x", "bmtools table absent.jsonl no.jsonl", "x"))
+    Path("other.txt").unlink()
+    outcome = run("study", "study.toml", "--list")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == (
+        "bmtools: study.toml: found no other.txt (step 'import', set 'b c'), absent.jsonl (step "
+        "'x'), no.jsonl (step 'x'), expected files or outputs of earlier steps; name others with "
+        "--define NAME=VALUE, or leave entries out with --define AXIS=ENTRY,...\n")
+    study(STEP.format("x", f"bmtools table {' '.join('abcdefgh')}", "x"))
+    assert "d (step 'x') and 4 more, expected" in run("study", "study.toml", "--list").err
+
+
+def test_show_prints_the_file_of_a_study(run: Run) -> None:
+    outcome = run("study", "blurb", "--show")
+    assert (outcome.code, outcome.out) == (0, load_study("blurb")[1].read_text())
 
 
 @pytest.mark.parametrize(("arguments", "fault"), [

@@ -35,6 +35,14 @@ def test_lines_with_one_name_share_a_row(run: Run, scores: Path) -> None:
                                   ["small", "23,457", "70", ""]]
 
 
+def test_a_csv_file_has_the_command_that_imports_it(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "scores.csv").write_text("model,f1\na,0.5\n")
+    outcome = run("table", tmp_path / "scores.csv")
+    assert (outcome.code, outcome.err) == (1, (
+        f"bmtools: {tmp_path}/scores.csv:1: found a table of 2 columns (model, f1); type bmtools "
+        f"import table {tmp_path}/scores.csv --columns text=COLUMN\n"))
+
+
 def test_bars_are_proportional_to_the_numbers(run: Run, write_lines: Run) -> None:
     path = write_lines("scores.jsonl", {"model": "a", "f1": 0.4}, {"model": "b", "f1": 0.8},
                        {"model": "c", "f1": 0}, {"model": "d", "loss": 2}, {"model": "a", "n": 1})

@@ -41,6 +41,13 @@ def test_faults_of_a_set_have_a_place_and_a_fix() -> None:
     assert all(line["fix"] and line["where"] for line in check_data(parts))
 
 
+def test_the_fixes_of_entities_are_commands() -> None:
+    found = {line["fault"]: line["fix"] for line in check_data(
+        {"train": [note(TEXT, (0, 5)), note(TEXT, (0, 13), (8, 13))]})}
+    assert found["overlapping entities"].startswith("bmtools finetune ner --set overlapping=true;")
+    assert found["edge inside a word"].endswith("bmtools finetune ner --tags tokens")
+
+
 def test_command_prints_faults_and_import_warns(tmp_path: Path,
                                                 run: Callable[..., Any]) -> None:
     (tmp_path / "a.txt").write_text(TEXT)

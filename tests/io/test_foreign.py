@@ -112,6 +112,23 @@ def test_the_importing_command_is_named(tmp_path: Path, monkeypatch: pytest.Monk
     assert outcome.err == f"bmtools: notes:1: {message}\n"
 
 
+@pytest.mark.parametrize(("name", "content", "message"), [
+    ("a.ann", "T1\tDisease 0 5\tfever\n", "found BRAT's annotations, expected tagged tokens; type "
+     "bmtools import brat a.ann"),
+    ("pubtator", NO_RECORDS["pubtator"][0], "found PubTator's lines, expected tagged tokens; type "
+     "bmtools import pubtator pubtator"),
+    # A wrong column of tagged tokens is not another format.
+    ("train.tsv", "a\tO\tx\n", "found the tag 'x' in column 3, expected O or one of B, I, E, S "
+     "(L, U), with or without -TYPE; set its column with --tag-column")])
+def test_import_conll_names_the_command_of_another_format(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run, name: str, content: str,
+        message: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text(content)
+    outcome = run("import", "conll", name)
+    assert (outcome.code, outcome.err) == (1, f"bmtools: {name}:1: {message}\n")
+
+
 def test_the_error_for_a_directory_lists_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                                    run: Run) -> None:
     monkeypatch.chdir(tmp_path)

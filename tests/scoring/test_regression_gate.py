@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,12 @@ def earlier(tmp_path: Path) -> Path:
 
 def test_best_earlier_score_is_the_reference(earlier: Path) -> None:
     reference = read_reference(earlier)
-    check_regression(earlier, reference, [line(0.3), line(0.4)], 2)
+    of_older = f"expected at least 0.3, as for older ({earlier})"
+    assert check_regression(earlier, reference, [line(0.3), line(0.4)], 2) == (
+        f"gate passed: mrr: new has 0.3, {of_older}, margin 0; new has 0.4, {of_older}, margin 0.1")
     with pytest.raises(BmtoolsError) as error:
         check_regression(earlier, reference, [line(0.3), line(0.29, model="worse")], 2)
-    assert str(error.value) == (f"mrr: worse has 0.29, expected at least 0.3, as for older "
-                                f"({earlier})")
+    assert str(error.value) == f"mrr: worse has 0.29, {of_older}"
 
 
 @pytest.mark.parametrize(("changed", "message"), [
@@ -62,6 +64,8 @@ def test_other_files_are_errors(tmp_path: Path, text: str, message: str) -> None
 
 def test_bound_is_shown_with_all_digits() -> None:
     with pytest.raises(BmtoolsError, match=r"mrr: m has 0.333333, expected at least 0.33333333$"):
-        check_bound([{"model": "m", "mrr": 0.333333}], "mrr", at_least=0.33333333)
+        check_bound([{"model": "m", "mrr": 0.333333}], "mrr", 0.33333333)
     with pytest.raises(BmtoolsError, match=r"expected at most 12$"):
-        check_bound([{"model": "m", "pppl": 13.0}], "pppl", at_most=12.0)
+        check_bound([{"model": "m", "pppl": 13.0}], "pppl", 12.0, at_most=True)
+    with pytest.raises(BmtoolsError, match=r"m has nan, expected at least 0$"):
+        check_bound([{"model": "m", "mrr": math.nan}], "mrr", 0)

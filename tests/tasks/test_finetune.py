@@ -109,6 +109,20 @@ def test_a_random_model_learns_marked_words(tune: Tune, tmp_path: Path,
     assert manifest["results"]["best_seed"] == manifest["seed"] == 0
 
 
+def test_scores_of_0_have_a_hint_once(tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:
+    def notes(*scores: float) -> list[str]:
+        coming = iter(scores)
+        monkeypatch.setattr(NerTask, "score", lambda *_: Evaluation({"f1": next(coming)}, {}, 1))
+        lines = tune("".join(map(str, scores)), settings=FinetuneConfig(
+            seeds=3, epochs=1, batch_size=60))
+        return [line["note"] for line in lines if "note" in line]
+
+    assert notes(0, 0.5, 0) == [
+        "f1 on dev is 0 in 2 seeds, probably after too few or too small steps; raise epochs or "
+        "learning_rate, or lower batch_size"]
+    assert notes(0.1, 0.1, 0.1) == []
+
+
 def test_predictions_have_exact_offsets(tune: Tune, tmp_path: Path) -> None:
     tune()
     given = records(4, 10, words=70)

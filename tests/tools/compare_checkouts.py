@@ -33,6 +33,7 @@ _HASH = re.compile(rf"(?<![0-9a-f])[0-9a-f]{{{_SHORTEST_HASH},64}}(?![0-9a-f])")
 _SHOWN_LINES = 12
 _SHOWN_WIDTH = 200
 _NUMBER = r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?"
+_DURATION = rf"{_NUMBER} (?:s|min|h|d)(?: \d+ (?:s|min|h))?"
 VARYING = tuple((re.compile(found), kept) for found, kept in (
     # JSON: numbers that measure time, speed and memory, and sizes of records that contain them.
     (r'("(?:wall_seconds|seconds|seconds_left|hours|cpu_hours|machine_cpu_hours|tokens_per_second'
@@ -42,10 +43,10 @@ VARYING = tuple((re.compile(found), kept) for found, kept in (
     (r'("serialNumber": "urn:uuid:)[-0-9a-f]{36}', r"\1<uuid>"),
     (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:\+00:00|Z)?", "<time>"),
     # Messages such as "80 records to english.jsonl in 0.1 s".
-    (rf"(?<= in ){_NUMBER} (?:s|min|h)\b", "<duration>"),
+    (rf"(?<= in ){_DURATION}\b", "<duration>"),
     (rf"(?<= reads ){_NUMBER} tokens per second", "<speed>"),
 ))
-STATUS = re.compile(r"^(?!bmtools: ).+?: (?:[\d,]+(?: of [\d,]+)? [a-z]+|[\d.]+ (?:s|min))"
+STATUS = re.compile(rf"^(?!bmtools: ).+?: (?:[\d,]+(?: of [\d,]+)? [a-z]+|{_DURATION})"
                     r"(?:, .*)?\n", re.MULTILINE)
 """Lines that commands write to stderr every ten seconds."""
 

@@ -5,18 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 
 from bmtools.errors import without_controls
 from bmtools.records import JsonMapping
-from bmtools.values import format_cell
 
 BASELINE = "frequency of "
 """Prefix of the name of a baseline; the path of its text follows."""
 _ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 _METRICS = re.compile(r"\b(f1|mrr|pppl|mlm|rmse)\b")
-_TIMES = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-_SIZES = {1e6: "TB", 1e3: "GB", 1.0: "MB", 1e-3: "kB"}  # units by their size in megabytes
 DASH = "\N{EN DASH}"
 
 
@@ -55,33 +51,8 @@ def words_of(key: str) -> str:
     return _METRICS.sub(lambda name: name[0].upper(), key.replace("_", " "))
 
 
-class Seconds(float):
-    """A duration in a table."""
-
-
-class Megabytes(float):
-    """A size in a table."""
-
-
 class Best(float):
     """The best score of a row or column, which a page shows in bold."""
-
-
-def spell(value: object) -> str:
-    """Format a cell: durations and sizes with units, other numbers with about four digits."""
-    if isinstance(value, Megabytes):
-        unit = next((one for one in _SIZES if value >= one), min(_SIZES))
-        return f"{value / unit:.{1 if value < 100 * unit else 0}f} {_SIZES[unit]}"
-    return duration(value) if isinstance(value, Seconds) else format_cell(value)
-
-
-def duration(seconds: float) -> str:
-    """Format a duration in its two largest units: `4.3 s`, `3 min 5 s`, `2 d 7 h`."""
-    whole = round(seconds)
-    for (size, unit), (part, smaller) in pairwise(_TIMES):
-        if whole >= size:
-            return f"{whole // size} {unit} {whole % size // part} {smaller}"
-    return f"{seconds:.2g} s"
 
 
 def short(value: float) -> str:

@@ -11,11 +11,12 @@ from bmtools.installation import require_matplotlib
 from bmtools.io.output import open_output
 from bmtools.records import JsonMapping, JsonObject
 from bmtools.study.reports.charts import Chart, Section, Table, write_picture
-from bmtools.study.reports.labels import Best, duration, short, spell
+from bmtools.study.reports.labels import Best, short
 from bmtools.study.reports.pages import page_templates
 from bmtools.study.reports.sections import make_sections
 from bmtools.study.reports.study import Study, kind_of, nothing_found, read_study
 from bmtools.study.reports.verdict import find_verdict
+from bmtools.values import format_cell, format_duration
 
 
 def write_report(paths: Sequence[str | PathLike[str]], output: str | PathLike[str], title: str = "",
@@ -83,8 +84,8 @@ def _write_page(verdict: JsonObject, sections: Sequence[Section], title: str,
                 output: str | PathLike[str]) -> int:
     """Write a page, and return its size in bytes."""
     environment = page_templates()
-    environment.filters |= {"safe_text": without_controls, "spelled": spell, "short": short,
-                            "duration": duration}
+    environment.filters |= {"safe_text": without_controls, "spelled": format_cell, "short": short,
+                            "duration": format_duration}
     environment.tests["best"] = lambda value: isinstance(value, Best)
     page = environment.get_template("report_page.html").render(
         title=without_controls(title), verdict=verdict, sections=sections,

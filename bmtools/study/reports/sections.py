@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from pathlib import Path
 
+from bmtools.errors import listed
 from bmtools.io.directories import directory_bytes
 from bmtools.io.energy.figures import KINDS
 from bmtools.io.energy.settings import EnergyConfig
@@ -31,12 +32,13 @@ from bmtools.study.reports.charts import (
     dot_chart,
     line_chart,
 )
-from bmtools.study.reports.labels import Megabytes, Seconds, model_names, names_of, spell, words_of
+from bmtools.study.reports.labels import model_names, names_of, words_of
 from bmtools.study.reports.over_training import correlations, over_training
 from bmtools.study.reports.ranks import rank_parts
 from bmtools.study.reports.study import Study, StudyDirectory
 from bmtools.study.reports.verdict import glance
 from bmtools.tasks.metrics.errors import PRECISION
+from bmtools.values import Megabytes, Seconds, format_cell
 
 _MOST_CURVES, _MOST_POINTS, _MOST_VALUES, _MOST_TERMS = 6, 60, 35, 3
 _HASH_DIGITS = 12
@@ -217,7 +219,7 @@ def _facts(node: Node) -> str:
              ("seed {}", node.record.get("seed")), ("{}", took and Seconds(took)),
              ("{}", node.record.get("licence"))]
     made = " by ".join(filter(None, [node.kind, ", ".join(dict.fromkeys(node.commands))]))
-    return ", ".join([made, *(words.format(spell(value)) for words, value in facts
+    return ", ".join([made, *(words.format(format_cell(value)) for words, value in facts
                               if value is not None), node.id[:_HASH_DIGITS]])
 
 
@@ -285,7 +287,9 @@ def _progression(study: Study, words: str, lines: Sequence[JsonObject],
     texts = {str(sorted(one.record.get("inputs", {}).values())) for one in directories if one}
     by_corpus = len(texts) > 1
     axis = "tokens of all corpora" if by_corpus else "tokens trained on"
-    points = sorted(((Point(at, *estimate), own, _texts(one) * by_corpus) for one, own, estimate in
+    points = sorted(((Point(at, *estimate), own,
+                      listed([*one.record.get("inputs", {})], _MOST_NAMES) * by_corpus)
+                     for one, own, estimate in
                      zip(directories, model_names(lines), estimates, strict=True) if one
                      and (at := (study.read_tokens if by_corpus else study.trained_tokens)(one))),
                     key=lambda one: one[0].x)
@@ -335,7 +339,7 @@ def _joined(study: Study) -> Iterator[Table]:
 def _description(study: Study, directory: StudyDirectory) -> dict[str, Cell]:
     """Return the text, the base model and the settings of a model."""
     settings = directory.record.get("settings", {})
-    return {"text": _texts(directory),
+    return {"text": listed([*directory.record.get("inputs", {})], _MOST_NAMES),
             "GB of the text": _gigabytes(study, directory),
             "translated": _translated(study, directory),
             "tokens of the text": directory.corpus_tokens or None,
@@ -362,13 +366,6 @@ def _translated(study: Study, directory: StudyDirectory) -> str | None:
     if found == {False}:
         return "no" if all(text[0].record for text in texts) else None
     return {2: "partially", 1: "yes"}.get(len(found))
-
-
-def _texts(directory: StudyDirectory) -> str:
-    """Name the files that a model was trained on."""
-    texts = [*directory.record.get("inputs", {})]
-    more = len(texts) - _MOST_NAMES
-    return ", ".join(texts[:_MOST_NAMES]) + f" and {more} more" * (more > 0)
 
 
 def _setting(key: str, settings: JsonMapping) -> Cell:

@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 
 import msgspec
 
-from bmtools.errors import DataError, suggestion
+from bmtools.errors import DataError, listed, suggestion
 from bmtools.io.folders import archive_of
 from bmtools.records import readable
 from bmtools.study.reports.labels import short_names
@@ -24,7 +24,7 @@ Where = Mapping[str, str]
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _UNPACKED = re.compile(r"\{\*([^{}]*)\}")
 _OUTPUT, _HERE, _ENVIRONMENT = "output", "here", "env"
-_MOST_NESTED = 20
+_MOST_NESTED, _SHOWN = 20, 5
 
 
 class StudyStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -239,6 +239,7 @@ class _Expansion:
         Raises:
             ValueError: a step is wrong; the message names the step and its entries.
         """
+        absent = dict[str, str]()
         for step in self.study.steps:
             place = f"step {step.name!r}"
             try:
@@ -247,10 +248,15 @@ class _Expansion:
                 for job in self.made[step.name].values():
                     place = ", ".join([f"step {step.name!r}", *(
                         f"{axis} {entry!r}" for axis, entry in job.where.items())])
-                    self._fill_job(job)
+                    absent |= dict.fromkeys(self._fill_job(job), place)
             except ValueError as error:
                 raise ValueError(f"{place}: {error}") from error
             self.steps[step.name] = step
+        if absent:
+            shown = listed([f"{path} ({place})" for path, place in absent.items()], _SHOWN)
+            raise ValueError(f"found no {shown}, expected files or outputs of earlier steps; name "
+                             "others with --define NAME=VALUE, or leave entries out with "
+                             "--define AXIS=ENTRY,...")
         jobs = [job for made in self.made.values() for job in made.values()]
         by_output = {PurePath(job.output): job for job in reversed(jobs)}
         for job in jobs:
@@ -294,8 +300,8 @@ class _Expansion:
                 made[key] = job
         return made
 
-    def _fill_job(self, job: Job) -> None:
-        """Fill the command line of a job, and find its inputs."""
+    def _fill_job(self, job: Job) -> list[str]:
+        """Fill the command line of a job, find its inputs, and return those that do not exist."""
         job.words = [word for template in _split(job.step.run)
                      for word in self._gathered(template, job)]
         if job.words[:1] != ["bmtools"]:
@@ -306,14 +312,12 @@ class _Expansion:
             need.readers.append(job)
         outputs = [need.output for need in job.needs]
         below = tuple(output + end for output in outputs for end in "/.")  # such as OUTPUT.rest
+        absent = list[str]()
         for path in job.usage.inputs:
             if path not in outputs and not path.startswith(below):
                 found = path if Path(path).exists() else archive_of(path)
-                if found is None:
-                    raise ValueError(f"found no {path}, expected a file or the output of an "
-                                     "earlier step; name another with --define NAME=VALUE, or "
-                                     "leave entries out with --define AXIS=ENTRY,...")
-                job.inputs.append(str(found))
+                (job.inputs if found else absent).append(str(found or path))
+        return absent
 
     def _gathered(self, template: str, job: Job) -> list[str]:
         """Fill a word of a command line, once for each combination of gathered entries."""

@@ -36,7 +36,7 @@ _THREADS = "OMP_NUM_THREADS"
 
 
 class StoppedError(BmtoolsError):
-    """A study that was stopped or waits for other parts; the same command continues it."""
+    """A study that was stopped; the same command continues it."""
 
 
 class Runner:
@@ -67,8 +67,9 @@ class Runner:
 
         Raises:
             BmtoolsError: a job failed, and the other running jobs have ended; or an output exists
-                that the study has not written.
-            StoppedError: a job was stopped, or needs a job that is not among the given jobs.
+                that the study has not written; or a job needs one that is not among the given
+                jobs.
+            StoppedError: a job was stopped.
         """
         waiting = [job for job in jobs if not self.is_done(job)]
         for job in waiting:
@@ -92,7 +93,7 @@ class Runner:
         if waiting:
             absent = next(need for need in waiting[0].needs if not self._is_there(need))
             missing = count_of(len(waiting), "jobs")
-            raise StoppedError(f"outputs of other parts are missing for {missing}, such as "
+            raise BmtoolsError(f"outputs of other parts are missing for {missing}, such as "
                                f"{absent.output}; run the same command again once they exist")
 
     def _start_next(self, waiting: list[Job], running: dict[Job, subprocess.Popen[bytes]],

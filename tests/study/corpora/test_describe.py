@@ -144,7 +144,7 @@ def test_quantiles_and_histograms(numbers: list[int]) -> None:
 def test_tables_are_printed_on_a_terminal(run: Any, source: Path) -> None:
     outcome = run("describe", source, "--topics", "medicine", "--table")
     assert outcome.code == 0, outcome.err
-    for part in ("Corpora\n", "| corpus |     200 |", "Frequency bands\n", "Topics\n",
+    for part in ("Corpora\n", "| corpus |     200 |", " kB |", "Frequency bands\n", "Topics\n",
                  "| Pneumology   |", "| 2006  |     28 |\n| 2005  |"):
         assert part in outcome.out
     assert outcome.err.startswith("bmtools: described 200 records, ")

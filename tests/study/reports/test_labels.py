@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bmtools.study.reports.labels import (
-    Megabytes,
-    Seconds,
-    short,
-    short_names,
-    spell,
-    words_of,
-    wrap_name,
-)
+from bmtools.study.reports.labels import short, short_names, words_of, wrap_name
 
 
 @pytest.mark.parametrize(("models", "names"), [
@@ -37,15 +29,6 @@ def test_names_have_two_lines_at_most(name: str, wrapped: str) -> None:
 def test_numbers_of_axes_are_short() -> None:
     assert [*map(short, (1_500_000, 20_000, 0.25, 0, 3.1e9))] == [
         "1.5M", "20k", "0.25", "0", "3.1B"]
-
-
-@pytest.mark.parametrize(("value", "words"), [
-    (Seconds(0.0281), "0.028 s"), (Seconds(59.4), "59 s"), (Seconds(185), "3 min 5 s"),
-    (Seconds(3599.7), "1 h 0 min"), (Seconds(200_000), "2 d 7 h"), (Megabytes(2.7), "2.7 MB"),
-    (Megabytes(0.549), "549 kB"), (Megabytes(28_000), "28.0 GB"), (Megabytes(0), "0.0 kB"),
-    (1234.5, "1234"), (None, "")])
-def test_times_and_sizes_have_their_units(value: float | None, words: str) -> None:
-    assert spell(value) == words
 
 
 def test_names_of_metrics_are_spelled_as_in_papers() -> None:

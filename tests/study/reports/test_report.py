@@ -507,6 +507,8 @@ def test_lower_bits_per_character_are_better_and_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("lines", "expected"), [
     ([{"model": "a", "task": "ner", "f1": 0.5}, {"model": "b", "task": "ner", "f1": 0.75}],
      "b has the best score of 2 models: F1 (ner) 0.750, before a with 0.500: not tested"),
+    ([{"model": name, "task": "ner", "f1": 0.5} for name in "ab"],
+     "a has the best score of 2 models: F1 (ner) 0.500, equal to b with 0.500: not tested"),
     ([{"model": "a", "task": "ner", "f1": 0.5}], "a has a score: F1 (ner) 0.500 "),
     ([{"step": step, "of": 3, "loss": loss, "tokens_seen": 1000 * step, **more} for step, loss, more
       in ((1, 3.5, {"causal_accuracy": 0.5}), (2, 6.5, {}), (3, 4.5, {}))],

@@ -11,6 +11,7 @@ from operator import itemgetter
 from bmtools.corpus.formats.settings import ConllConfig, Scheme, Tokenization
 from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.errors import RecordError, count_of, setting
+from bmtools.io.foreign import TOKENS, refuse_foreign
 from bmtools.io.record_size import check_record_size
 from bmtools.io.sources import read_lines, source_name, source_stem
 from bmtools.records import JsonObject, Record
@@ -82,6 +83,7 @@ def _sentences(name: str, config: ConllConfig, tally: Tally) -> Iterator[tuple[s
             try:
                 rows.append(_row(line, config, f"{source_name(name)}:{number}", tally.counts))
             except RecordError as error:
+                refuse_foreign(line, error.place, TOKENS)
                 fault = fault or error
             continue
         text = " ".join(token for token, *_ in rows)
