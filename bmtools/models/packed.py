@@ -22,7 +22,7 @@ from bmtools.errors import BmtoolsError, CheckpointError, setting
 from bmtools.models.documents import DocumentLengths, as_documents
 from bmtools.models.families import first_position
 from bmtools.models.mlm import encode, require_segments
-from bmtools.models.varlen import attend, varlen_attention
+from bmtools.models.varlen import FastDropout, attend, varlen_attention
 
 ATTENTION = "bmtools_documents"
 ARCHITECTURES = {"bert": "BERT", "roberta": "RoBERTa", "xlm-roberta": "XLM-R",
@@ -62,6 +62,15 @@ def prepare_packed(model: PreTrainedModel) -> None:
     AttentionInterface.register(ATTENTION, _attention)
     AttentionMaskInterface.register(ATTENTION, sdpa_mask)
     model.set_attn_implementation(ATTENTION)
+
+
+def prepare_for_cpu(model: PreTrainedModel) -> None:
+    """Replace attention and dropout by operations that are faster on a CPU."""
+    if model.config.model_type in ARCHITECTURES:
+        prepare_packed(model)  # this is also faster for padded sequences
+    for module in model.modules():
+        if type(module) is nn.Dropout:
+            module.__class__ = FastDropout
 
 
 def encode_packed(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor | DocumentLengths,

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd import Function
 from torch.nn.functional import pad, scaled_dot_product_attention
 
@@ -201,14 +201,25 @@ class _Weights(Function):
 
 @torch._disable_dynamo
 def _sample(weights: Tensor, dropped: int) -> Tensor:
-    """Sample the weights that stay, with 16 bits each, in a third of the time of torch's dropout.
+    """Sample the values that stay, with 16 bits each, in a third of the time of torch's dropout.
 
     Args:
-        weights: weights of any shape, on the CPU.
-        dropped: number of weights to drop per 2**16 weights.
+        weights: weights or other values of any shape, on the CPU.
+        dropped: number of values to drop per 2**16 values.
     """
     bits = torch.empty(-(-weights.numel() // 4), dtype=torch.int64).random_(-2**63, None)
     return bits.view(torch.int16)[:weights.numel()].view_as(weights) >= dropped - 2**15
+
+
+class FastDropout(nn.Dropout):
+    """Dropout on a CPU that takes less than half as long as torch; see `_sample`."""
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Drop a share of the values in training, rounded to 1/65,536, and scale the others."""
+        dropped = min(round(self.p * 2**16), 2**16 - 1)
+        if not self.training or not dropped:
+            return states
+        return states * (_sample(states, dropped) * states.new_tensor(1 / (1 - dropped / 2**16)))
 
 
 def attend_in_blocks(query: Tensor, key: Tensor, value: Tensor, documents: DocumentLengths,

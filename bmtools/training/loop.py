@@ -20,6 +20,7 @@ from torch.distributed.tensor import DTensor
 from bmtools.data.batches import Batches, Prefetcher, RankBatch
 from bmtools.errors import BmtoolsError, setting
 from bmtools.models.memory import HeapTrimmer
+from bmtools.models.packed import prepare_for_cpu
 from bmtools.models.precision import HALF_PRECISIONS
 from bmtools.training.distributed import is_sharded, shard, share_after
 from bmtools.training.layers import encoder_layers
@@ -94,6 +95,8 @@ class Trainer:
         self._sharded = is_sharded(accelerator)
         model = objective.model
         set_dropout(model, settings.dropout)
+        if accelerator.device.type == "cpu":
+            prepare_for_cpu(model)
         if settings.activation_checkpointing:
             # Older versions of transformers have only the second name.
             enable = getattr(model, "activation_checkpointing_enable", None) \

@@ -29,7 +29,6 @@ from bmtools.io.system import ENDING_SIGNALS, REPEAT_SECONDS, handling_signals
 from bmtools.models.checkpoint import check_room, load_checkpoint
 from bmtools.models.hardware import describe_hardware
 from bmtools.models.next_sentence import NextSentenceHead
-from bmtools.models.packed import ARCHITECTURES, prepare_packed
 from bmtools.recipes.phases import PhaseStep, Schedule
 from bmtools.recipes.settings import ObjectiveConfig, Values
 from bmtools.records import JsonObject
@@ -235,8 +234,6 @@ class Run:
         plan, state = self._plan, self._state
         set_status("preparing the model")
         model = load_checkpoint(state).model if state else self._initial.make()
-        if self.accelerator.device.type == "cpu" and model.config.model_type in ARCHITECTURES:
-            prepare_packed(model)  # this is also faster for padded sequences
         if self.packed:
             corpora = self.datasets.train
             prepare_packing(model, self.schedule, corpora, self._collator(corpora),

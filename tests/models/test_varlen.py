@@ -18,6 +18,7 @@ from bmtools.models.varlen import (
     BLOCKS,
     EFFICIENT,
     FLASH,
+    FastDropout,
     attend,
     attend_by_length,
     varlen_attention,
@@ -220,3 +221,18 @@ def test_attention_on_a_cpu_needs_little_memory(dtype: torch.dtype, dropout: flo
     weight_bytes = 2 * 4 * 256 * 256 * dtype.itemsize
     assert peaks[0] < (5 if dropout else 4) * weight_bytes
     assert not dropout or peaks[0] < peaks[1]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_fast_dropout_drops_its_share_and_gradients_drop_the_same(dtype: torch.dtype) -> None:
+    dropout, states = FastDropout(0.1), torch.ones(3, 333, 111, dtype=dtype, requires_grad=True)
+    found = dropout(states)
+    found.backward(torch.full_like(found, 2.0))
+    kept = found > 0
+    assert found.dtype == dtype
+    torch.testing.assert_close(found[kept].float().unique(), torch.tensor([1 / 0.9]), atol=0,
+                               rtol=4e-3)
+    assert float((~kept).double().mean()) == pytest.approx(0.1, abs=5e-3)
+    assert torch.equal(states.grad, 2 * found)
+    assert dropout.eval()(states) is states
+    assert FastDropout(0.0)(states) is states
