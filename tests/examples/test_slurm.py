@@ -35,7 +35,8 @@ def submit(tmp_path: Path, warm_bmtools: Path, monkeypatch: pytest.MonkeyPatch) 
         program.write_text(f"#!{sys.executable}\n{STAND_IN.read_text()}")
         program.chmod(0o755)
 
-    def call(name: str, *arguments: str, replaced: dict[str, str], **environment: str) -> str:
+    def call(name: str, *arguments: str, replaced: dict[str, str], code: int = 0,
+             **environment: str) -> str:
         text = (EXAMPLES / "slurm" / name).read_text()
         for old, new in replaced.items():
             assert old in text
@@ -45,7 +46,7 @@ def submit(tmp_path: Path, warm_bmtools: Path, monkeypatch: pytest.MonkeyPatch) 
         done = subprocess.run(["sbatch", name, *arguments], capture_output=True, text=True,
                               check=False, env={**os.environ, "PATH": path, **environment})
         written = "".join(file.read_text() for file in sorted(tmp_path.glob("slurm-*.out")))
-        assert done.returncode == 0, done.stderr + written
+        assert done.returncode == code, done.stderr + written
         return written
 
     return call
@@ -121,8 +122,9 @@ def test_a_stopped_run_on_several_nodes_equals_an_uninterrupted_run(submit: Subm
     assert all(torch.equal(model[name], other[name]) for name in model)
 
 
-def test_stopped_parts_of_a_study_complete_it(submit: Submit, corpus: Path, run: Any,
-                                              tmp_path: Path) -> None:
+@pytest.fixture
+def study(corpus: Path, tmp_path: Path) -> Path:
+    """A study whose last step needs the outputs of all parts."""
     (tmp_path / "study.toml").write_text("""[axes]
 seed = [0, 1, 2]
 [[steps]]
@@ -136,6 +138,21 @@ gather = ["seed"]
 run = "bmtools describe {sample} --json"
 output = "all.jsonl"
 """)
+    return tmp_path / "study.toml"
+
+
+def test_a_part_without_the_outputs_of_other_parts_fails_once(submit: Submit, study: Path,
+                                                              tmp_path: Path) -> None:
+    parts = {"--array=1-8": "--array=1-2"}
+    written = submit("study.sh", study.name, "out", replaced=parts, code=1, SIGNAL_WHEN="false")
+    assert re.findall(r"session (\d) exited with (\d+)", written) == [("0", "1"), ("0", "0")]
+    assert "outputs of other parts are missing for 1 job, such as out/1.jsonl" in written
+    submit("study.sh", study.name, "out", replaced=parts, SIGNAL_WHEN="false")
+    assert (tmp_path / "out/all.jsonl").stat().st_size
+
+
+def test_stopped_parts_of_a_study_complete_it(submit: Submit, study: Path,
+                                              tmp_path: Path) -> None:
     written = submit("study.sh", "study.toml", "out", "sample", replaced={
         "--array=1-8": "--array=1-2"}, SIGNAL_WHEN="[ -e out/.study/0.jsonl.log ]")
     assert re.findall(r"exited with (\d+)", written)[-1] == "0"
