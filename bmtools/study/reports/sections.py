@@ -85,14 +85,13 @@ def losses(study: Study) -> Iterator[Part]:
            "compare.")
     curves = iter([(name, curve) for name, lines in study.runs.items()
                    if (curve := _curve(lines)).points])
-    rows: list[list[Cell]] = []
+    rows: list[JsonObject] = []
     while some := dict(islice(curves, _MOST_CURVES)):
         yield line_chart("Loss over tokens", ("tokens", "loss"), some)
-        rows += [[name, one.points[0].y, one.points[-1].y,
-                  one.marks[-1].y if one.marks else None, one.points[-1].x]
+        rows += [{"run": name, "first_loss": one.points[0].y, "last_loss": one.points[-1].y,
+                  "held-out": one.marks[-1].y if one.marks else None, "tokens": one.points[-1].x}
                  for name, one in some.items()]
-    if rows:
-        yield Table("Runs", ["run", "first loss", "last loss", "held-out", "tokens"], rows)
+    yield from _tables("Runs", rows, ("run",), ("first_loss", "last_loss", "held-out", "tokens"))
 
 
 def _curve(lines: Sequence[JsonObject]) -> Curve:
