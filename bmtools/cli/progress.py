@@ -54,7 +54,7 @@ class StatusView:
         """Store a status; called for each item of a stream."""
         if not status.done or status.activity not in self._begun:
             self._begun[status.activity] = time.monotonic(), replace(status)
-        # Values of the last status remain visible during activities without values.
+        # Values of the last status remain visible during activities without values; rates do not.
         self._figures = status.figures or self._figures
         self._status, self.has_status = status, True
 
@@ -71,8 +71,8 @@ class StatusView:
                          "second")
         parts += [f"{heading(name)} {format_figure(name, value)}" for name, value
                   in self._figures.items() if name not in _RATED and value is not None]
-        unit = next((unit for unit in _RATED if unit in self._figures), "")
-        if unit and (grown := self._figures[unit] - first.figures.get(unit, 0)) > 0:
+        unit = next((unit for unit in _RATED if unit in status.figures), "")
+        if unit and (grown := status.figures[unit] - first.figures.get(unit, 0)) > 0:
             parts.append(f"{_per_second(grown / seconds)} {unit}/s")
         if status.total and done > 0:
             left = seconds / done * (status.total - (status.done or 0))

@@ -109,6 +109,17 @@ def test_the_first_line_has_a_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     assert view.line() == "translating: 60 of 100 records, 5.5 sentences/s, 20 s left"
 
 
+def test_an_activity_without_values_has_no_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    view = StatusView("pretrain")
+    view.update(Status("training", 0, 100, "steps", {"tokens": 0}))
+    view.update(Status("training", 90, 100, "steps", {"loss": 6.5, "tokens": 90_000}))
+    view.update(Status("saving a state"))
+    now = 100.1
+    assert view.line() == "saving a state: loss 6.50"
+
+
 def test_a_block_shows_the_known_values(terminal: Terminal) -> None:
     with showing_on(terminal):
         wait_for(lambda: "loading libraries" in terminal.getvalue())

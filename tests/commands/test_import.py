@@ -268,6 +268,12 @@ def test_the_next_commands_run_on_a_small_file(run, tmp_path: Path, monkeypatch)
     assert "next:" not in run("import", "conll", "two.conll", "--lang", "it", "-o", "s.jsonl").err
 
 
+def test_a_split_of_maskings_is_not_suggested(run, tmp_path: Path) -> None:
+    curated = Path(__file__).parents[2] / "examples/quickstart/curated.json"
+    outcome = run("import", "curated", curated, "-o", tmp_path / "maskings.jsonl")
+    assert "187 records to" in outcome.err and "next:" not in outcome.err
+
+
 def test_a_split_is_suggested_only_if_it_works(run, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     sentences = "Febbre {0}\tB-DIS\n\nTosse {0}\tO\n\n"

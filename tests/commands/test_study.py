@@ -293,7 +293,7 @@ def test_show_prints_the_file_of_a_study(run: Run) -> None:
     (("study.toml", "--define", "seed"), "found 'seed', expected NAME=VALUE"),
     (("study.toml", "--define", "set=d"), "axis 'set': found 'd', expected one of a, b c"),
     (("study.toml", "smaple"), "step: found 'smaple', did you mean 'sample'?"),
-    (("blub",), "blub: found no such file, did you mean 'blurb'?"),
+    (("blub",), "blub: found no such file or study, did you mean 'blurb'?"),
     (("notes.txt",), "notes.txt: "),
 ])
 def test_wrong_arguments(run: Run, study: Any, arguments: tuple[str, ...], fault: str) -> None:

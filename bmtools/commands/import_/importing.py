@@ -178,7 +178,7 @@ def reads(formats: dict[str, click.Command], reader: str, content: str, *example
             meanings={"files": f"{content}, plain, .gz or .zst{come}; no file or - means stdin."},
             topics="records",
             next_command="build-vocab {output} --allow-fewer -o vocabulary" if is_text
-            else "split {output} -o parts")(run)
+            else "split {output} -o parts" * (name != "curated"))(run)  # maskings only score
         return formats[name]
 
     return make

@@ -133,7 +133,7 @@ def load_study(name: str) -> tuple[Study, Path]:
     """
     path = Path(__file__).with_name(f"{name}.toml") if name in study_names() else Path(name)
     if not path.is_file():
-        raise DataError(f"{name}: found no such file, {suggestion(name, study_names())} or a file")
+        raise DataError(f"{name}: found no such file or study, {suggestion(name, study_names())}")
     try:
         return msgspec.toml.decode(path.read_bytes(), type=Study), path
     except (ValueError, RecursionError) as error:
