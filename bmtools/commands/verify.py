@@ -39,7 +39,7 @@ def command(step: CommandStep, paths: tuple[Path, ...], search: tuple[Path, ...]
     same, absent = ([str(line["path"]) for line in lines if line["state"] == state]
                     for state in ("same", "not found"))
     finish(step, f"{len(same)} as recorded" + f", {len(absent)} not found" * bool(absent))
-    faults = {"differ from their records": [str(line["path"]) for line in lines
+    faults = {"different from the record": [str(line["path"]) for line in lines
                                             if differs(line)],
               "not found": absent * strict}
     if any(faults.values()):

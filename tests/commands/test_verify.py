@@ -131,7 +131,7 @@ def test_missing_files_added_files_and_missing_inputs(run: Run, copy: Path) -> N
     (copy / "merged" / "vocab.txt").unlink()
     both = run("verify", "merged", "--strict")
     assert both.code == 1 and both.err.splitlines()[-1] == (
-        f"bmtools: 1 differ from their records: merged/vocab.txt; {absent}")
+        f"bmtools: 1 different from the record: merged/vocab.txt; {absent}")
     elsewhere = copy.parent / "elsewhere"
     elsewhere.mkdir()
     shutil.copy(copy / "raw.jsonl", elsewhere / "notes.txt")

@@ -481,6 +481,10 @@ def test_the_verdict_names_the_better_model_and_what_would_decide(tmp_path: Path
         "documents and 3 fine-tuning seeds of each model.")
     assert found.endswith("Estimate: if the difference stays the same, about 100 more documents or "
                           "5 seeds of each model instead of 3 would decide.")
+    # The p-value is over documents, for these seeds.
+    line |= {"p": 0.011, "interval": [-0.03, 0.012]}
+    assert ("between -1.2 and 3.0. Unlike p, this interval also covers the choice of seeds. "
+            "Estimate:") in sentences(write_lines(tmp_path / "s.jsonl", line), tmp_path)
 
 
 def test_the_verdict_of_several_sets_is_of_their_mean(tmp_path: Path) -> None:
