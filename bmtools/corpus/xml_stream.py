@@ -19,12 +19,14 @@ from bmtools.io.sources import open_bytes, source_name
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
+    from lxml.etree import _ElementTree as ElementTree
 
 _HUGE = "XML_PARSE_HUGE"  # in libxml2's message if one of its limits is exceeded
 _XML_NAMES = ("amp;", "lt;", "gt;", "quot;", "apos;")
 _UNKNOWN_ENTITY = (etree.ErrorTypes.ERR_UNDECLARED_ENTITY, etree.ErrorTypes.WAR_UNDECLARED_ENTITY)
 _CHUNK = 1 << 17  # bytes; more would leave the processor's cache
 _AHEAD = 1 << 20  # bytes that are checked before parsing
+_DECLARATION = re.compile(rb"\A(?:<\?xml[^>]*>)?")
 _WIDE = 4  # bytes that show UTF-16 or UTF-32
 _NAME = re.compile(rb"&([A-Za-z][A-Za-z0-9]*;)")
 _BLANKS = re.compile(" {2,}")
@@ -37,10 +39,10 @@ def xml_elements(name: str, roots: Collection[str], tags: Collection[str],
                  children: bool = False) -> Iterator[Element]:
     """Yield the elements with some tags as they end, in memory that does not grow.
 
-    An element outside other elements with these tags is emptied when the next one is requested, and
-    earlier elements are removed. Files are never downloaded: any DTD is replaced by one that
-    declares HTML's and MathML's character names. The limits of libxml2 apply, ten megabytes for a
-    text and 256 levels (`huge_tree` would also lift the limits on entities).
+    An element outside other elements with these tags is emptied or removed when the next one is
+    requested, and earlier elements are removed. Files are never downloaded: any DTD is replaced by
+    one that declares HTML's and MathML's character names. The limits of libxml2 apply, ten
+    megabytes for a text and 256 levels (`huge_tree` would also lift the limits on entities).
 
     Args:
         name: a file, or `-` for stdin.
@@ -60,8 +62,11 @@ def xml_elements(name: str, roots: Collection[str], tags: Collection[str],
             # All character names of a small file, unless its encoding hides them.
             names = frozenset(name.decode() for name in set(_NAME.findall(head))) \
                 if len(head) < _AHEAD and b"\0" not in head[:_WIDE] else None
+            event = "comment" if children and b"\0" not in head[:_WIDE] else "end"
+            if event == "comment":
+                head = _DECLARATION.sub(rb"\g<0><!---->", head, count=1)
             yield from _streamed(name, tags, chain(_chunks(BytesIO(head)), _chunks(stream)),
-                                 names, children)
+                                 names, children, event)
 
 
 def _check_prolog(head: bytes, name: str, roots: Collection[str]) -> None:
@@ -99,7 +104,7 @@ def _check_prolog(head: bytes, name: str, roots: Collection[str]) -> None:
 
 _SAFELY: dict[str, object] = {
     "resolve_entities": "internal", "no_network": True, "huge_tree": False,
-    "remove_comments": True, "remove_pis": True, "collect_ids": False}
+    "remove_pis": True, "collect_ids": False}
 
 
 def _chunks(stream: BinaryIO) -> Iterator[bytes]:
@@ -107,19 +112,21 @@ def _chunks(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _streamed(name: str, tags: Collection[str], chunks: Iterable[bytes],
-              characters: frozenset[str] | None, children: bool) -> Iterator[Element]:
+              characters: frozenset[str] | None, children: bool, event: str) -> Iterator[Element]:
     size, line, is_found = 0, 1, False  # bytes since the last element, and its line
-    parser = etree.XMLPullParser(events=("end",), tag=tuple(tags), load_dtd=True, **_SAFELY)
+    parser = etree.XMLPullParser(events=(event,), tag=tuple(tags), load_dtd=True,
+                                 remove_comments=not children, **_SAFELY)
     parser.resolvers.add(_OwnDtd(characters))
+    release = partial(_ended_children, parser, tags, []) if children else \
+        partial(_released, parser, tags)
     try:
         for chunk in chunks:
             parser.feed(chunk)
             _reject_unknown_entity(parser, name)
             element = None
-            for element in _released(parser, tags):
-                if not children or element.getparent().getparent() is None:
-                    is_found = True
-                    yield element
+            for element in release():
+                is_found = True
+                yield element
             if element is not None:
                 size, line = 0, element.sourceline
                 continue
@@ -138,9 +145,12 @@ def _streamed(name: str, tags: Collection[str], chunks: Iterable[bytes],
                             "file") from error
         raise DataError(f"{source_name(name)}:{line}: damaged XML ({fault}); "
                         "copy or download the file again") from error
-    yield from _released(parser, tags)
-    if children and not is_found and len(root):
-        raise DataError(f"{source_name(name)}: found <{root[0].tag}> in <{root.tag}>, "
+    for element in release(is_end=True):
+        is_found = True
+        yield element
+    other = next(root.iterchildren("*"), None)
+    if children and not is_found and other is not None:
+        raise DataError(f"{source_name(name)}: found <{other.tag}> in <{root.tag}>, "
                         f"expected {' or '.join(f'<{tag}>' for tag in tags)}")
 
 
@@ -163,14 +173,11 @@ class _OwnDtd(etree.Resolver):
 
 @cache
 def _declarations() -> dict[str, str]:
-    return {name: f'<!ENTITY {name[:-1]} "{"".join(map(_reference, characters))}">'
+    # Markup characters are escaped twice, so that they remain text.
+    return {name: '<!ENTITY {} "{}">'.format(name[:-1], "".join(
+        f"&{'#38;' * (character in '<&')}#{ord(character)};" for character in characters))
             for name, characters in html5.items()
             if name.endswith(";") and name not in _XML_NAMES}
-
-
-def _reference(character: str) -> str:
-    # Markup characters are escaped twice, so that they remain text.
-    return f"&{'#38;' * (character in '<&')}#{ord(character)};"
 
 
 def _reject_unknown_entity(parser: etree.XMLPullParser, name: str) -> None:
@@ -183,7 +190,28 @@ def _reject_unknown_entity(parser: etree.XMLPullParser, name: str) -> None:
                             "which the file does not declare; replace it by the character")
 
 
-def _released(parser: etree.XMLPullParser, tags: Collection[str]) -> Iterator[Element]:
+def _ended_children(parser: etree.XMLPullParser, tags: Collection[str],
+                    trees: list[ElementTree], is_end: bool = False) -> Iterator[Element]:
+    """Yield the children of the root that have ended, and remove them.
+
+    lxml takes a fifth of the time of parsing to report the end of each element. So only comments
+    are reported, and the comment that was put before the root leads to the tree.
+    """
+    for _, found in parser.read_events():
+        trees[:] = [found.getroottree()]
+    if not trees or (root := trees[0].getroot()) is None:
+        return
+    for child in root[:None if is_end else -1]:
+        if child.tag in tags:
+            etree.strip_tags(child, etree.Comment)
+            yield child
+        elif child.tag is not etree.Comment and child.getprevious() is None:
+            continue  # named in a message if there are only other children
+        root.remove(child)
+
+
+def _released(parser: etree.XMLPullParser, tags: Collection[str],
+              is_end: bool = False) -> Iterator[Element]:
     outer = None  # parent of elements that are not inside others with these tags
     for _, element in parser.read_events():
         yield element

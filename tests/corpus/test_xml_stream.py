@@ -17,19 +17,24 @@ LAUGHS = ('<!DOCTYPE Set [<!ENTITY l0 "ha">'
           + "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 12)) + "]>")
 
 
-def texts(path: str) -> list[str]:
-    return ["".join(element.itertext()) for element in xml_elements(path, ("Set",), ("a",))]
+def texts(path: str, children: bool = False) -> list[str]:
+    return ["".join(element.itertext())
+            for element in xml_elements(path, ("Set",), ("a",), children)]
 
 
+@pytest.mark.parametrize("children", [False, True])
 @pytest.mark.parametrize("content", [
     "<Set><a>1</a><a>2<i>3</i></a></Set>",
     '<?xml version="1.0"?>\n<!DOCTYPE Set PUBLIC "-//X" "http://nowhere.invalid/x.dtd">\n'
     "<Set>\n<a>1</a><!-- <a>no</a> --><b/>\n<a>2<!-- c -->3</a>\n</Set>\n",
+    "<!-- c --><!DOCTYPE Set [<!-- c -->]><!-- c --><Set><!-- c --><b/><a>1<!-- c --></a><a>23</a>"
+    "<!-- c --></Set>",
     b"\xef\xbb\xbf<Set><a>1</a><a>23</a></Set>",
     '<?xml version="1.0" encoding="UTF-16"?><Set><a>1</a><a>23</a></Set>'.encode("utf-16"),
+    f"<Set><a>1</a>{' ' * 300_000}<a>23</a></Set>",
 ])
-def test_elements_are_yielded_in_order(write, content: str | bytes) -> None:
-    assert texts(write(content)) == ["1", "23"]
+def test_elements_are_yielded_in_order(write, content: str | bytes, children: bool) -> None:
+    assert texts(write(content), children) == ["1", "23"]
 
 
 DTD = '<!DOCTYPE Set PUBLIC "-//X" "http://nowhere.invalid/x.dtd">'
@@ -95,22 +100,26 @@ def test_damage_is_an_error_with_its_line(write, content: str | bytes, message: 
     assert len(str(caught.value).splitlines()) == 1
 
 
-@pytest.mark.parametrize(("start", "end"), [("<Set>", "</Set>"), ("<Set><c/><d>", "</d></Set>")],
-                         ids=["below the root", "deeper"])
-def test_memory_does_not_grow(write, start: str, end: str) -> None:
-    path = write(start + "<b><a>word</a><c/></b>\n<b/>" * 40_000 + end)
-    elements = xml_elements(path, ("Set",), ("b",))
+@pytest.mark.parametrize(("start", "end", "children"), [
+    ("<Set>", "</Set>", False), ("<Set>", "</Set>", True), ("<Set><c/><d>", "</d></Set>", False)],
+    ids=["below the root", "children", "deeper"])
+def test_memory_does_not_grow(write, start: str, end: str, children: bool) -> None:
+    path = write(start + "<b><a>word<!-- c --></a><c/></b>\n<b/><!-- c -->" * 40_000 + end)
+    elements = xml_elements(path, ("Set",), ("b",), children)
+    most = 0
     tracemalloc.start()
     try:
-        for element in elements:
-            assert element.getprevious() is None or element.getprevious().getprevious() is None
+        for number, element in enumerate(elements):
+            if number % 1000 == 0:
+                most = max(most, sum(1 for _ in element.itersiblings(preceding=True)))
         assert tracemalloc.get_traced_memory()[1] < 4_000_000
     finally:
         tracemalloc.stop()
+    assert most < (10_000 if children else 2)
 
 
 @pytest.mark.parametrize(("content", "message"), [
-    ("<Set><b/><c/></Set>", r"in\.xml: found <b> in <Set>, expected <a>"),
+    ("<Set><!-- c --><b/><c/></Set>", r"in\.xml: found <b> in <Set>, expected <a>"),
     ("<Set><b><a/></b></Set>", r"in\.xml: found <b> in <Set>, expected <a>"),
     ("<Set xmlns='urn:x'><a/></Set>", r"in\.xml: found <{urn:x}a> in <{urn:x}Set>, expected <a>")])
 def test_a_root_with_only_other_children_is_an_error(write, content: str, message: str) -> None:

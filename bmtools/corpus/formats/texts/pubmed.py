@@ -193,7 +193,7 @@ def _meta(citation: _Citation) -> JsonObject:
     info = _children(parts.get("MedlineJournalInfo"))
     ids = _ids(citation)
     meta = {
-        "version": int(citation.version) if citation.version.isdecimal() else 1,
+        "version": int(citation.version) if citation.version.isdecimal() else 0,
         "journal": plain(journal.get("Title")) or plain(info.get("MedlineTA")),
         "issn": plain(info.get("ISSNLinking")) or plain(journal.get("ISSN")),
         "book": plain(book.get("BookTitle")) or plain(book.get("Title")),
@@ -204,17 +204,14 @@ def _meta(citation: _Citation) -> JsonObject:
         "pmcid": ids.get("pmc"),
         "languages": [two_letters(code) for code in _texts(article.iterchildren("Language"))],
         "vernacular_title": plain(article_parts.get("VernacularTitle")),
-        "types": _texts(article_parts["PublicationTypeList"]
-                        if "PublicationTypeList" in article_parts
-                        else article.iterchildren("PublicationType")),
+        "types": _texts(article_parts.get("PublicationTypeList", article).iterchildren(
+            "PublicationType")),
         "mesh": _texts(parts["MeshHeadingList"].iter("DescriptorName", "Descriptor"))
         if "MeshHeadingList" in parts else None,
         "keywords": _texts(word for words in citation.root.iterchildren("KeywordList")
                            for word in words),
     }
-    if meta["version"] == 1:
-        del meta["version"]
-    return {key: value for key, value in meta.items() if value}
+    return {key: value for key, value in meta.items() if value and (key, value) != ("version", 1)}
 
 
 def _published(*dates: Element | None) -> dict[str, int]:
@@ -232,14 +229,11 @@ def _published(*dates: Element | None) -> dict[str, int]:
 
 def _ids(citation: _Citation) -> dict[str, str]:
     """Find the identifiers of the article by type, without those of its references."""
-    article = citation.article
-    found = [(one.get("EIdType"), one) for place in (article, *article.iterchildren("Book"))
-             for one in place.iterchildren("ELocationID") if one.get("ValidYN") != "N"]
-    lists = [*citation.root.iterchildren("ArticleIdList")]
-    if citation.whole is not citation.root:
-        lists += [ids for added in citation.whole.iterchildren(*_ADDED)
-                  for ids in added.iterchildren("ArticleIdList")]
-    found += [(one.get("IdType"), one) for ids in lists for one in ids]
+    found = [(one.get("EIdType"), one) for one in citation.article.iter("ELocationID")
+             if one.get("ValidYN") != "N"]
+    found += [(one.get("IdType"), one)
+              for parent in (citation.root, *citation.whole.iterchildren(*_ADDED))
+              for ids in parent.iterchildren("ArticleIdList") for one in ids]
     found += [("pmc", one) for one in citation.root.iterchildren("OtherID")
               if (one.text or "").startswith("PMC")]
     return {kind: plain(one).partition(" ")[0] for kind, one in reversed(found)}
