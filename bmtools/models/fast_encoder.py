@@ -18,6 +18,7 @@ from bmtools.models.encoder_weights import (
     TensorMap,
     extract_weights,
 )
+from bmtools.models.precision import multiply
 from bmtools.models.varlen import attend
 
 if TYPE_CHECKING:
@@ -216,7 +217,7 @@ def run_layer(layer: EncoderLayer, states: Tensor, cos_sin: CosSin | None,
         (sequences, tokens, hidden size).
     """
     count, tokens, _ = states.shape
-    mixed = functional.linear(layer.attention_pre_norm(states), *layer.query_key_value).view(
+    mixed = multiply(layer.attention_pre_norm(states), *layer.query_key_value).view(
         count, tokens, 3, layer.heads, -1)
     if cos_sin is not None:
         cosines, sines = (part[:, None, None] for part in cos_sin)
@@ -259,9 +260,9 @@ def run_layer_at(layer: EncoderLayer, states: Tensor, cos_sin: CosSin | None, se
         return padded.view(count, most, *values.shape[1:])
 
     normed, (weight, bias) = layer.attention_pre_norm(states), layer.query_key_value
-    key_value = functional.linear(normed, weight[width:], None if bias is None else bias[width:])
+    key_value = multiply(normed, weight[width:], None if bias is None else bias[width:])
     key, value = key_value.view(count, tokens, 2, layer.heads, -1).unbind(2)
-    query = functional.linear(
+    query = multiply(
         normed[sequences, positions], weight[:width], None if bias is None else bias[:width],
     ).view(-1, layer.heads, width // layer.heads)
     if cos_sin is not None:
@@ -279,15 +280,15 @@ def run_layer_at(layer: EncoderLayer, states: Tensor, cos_sin: CosSin | None, se
 
 def _finish_layer(layer: EncoderLayer, states: Tensor, attention: Tensor) -> Tensor:
     """Add both parts to the residual stream, in place: it stays in float32 under autocast."""
-    states += functional.linear(attention, *layer.attention_output)
+    states += multiply(attention, *layer.attention_output)
     states = layer.attention_post_norm(states)
-    hidden = functional.linear(layer.feed_forward_pre_norm(states), *layer.intermediate)
+    hidden = multiply(layer.feed_forward_pre_norm(states), *layer.intermediate)
     if layer.is_gated:
         hidden, gate = hidden.chunk(2, dim=-1)
         hidden = layer.activation(hidden) * gate
     else:
         hidden = layer.activation(hidden)
-    states += functional.linear(hidden, *layer.output)
+    states += multiply(hidden, *layer.output)
     return layer.feed_forward_post_norm(states)
 
 

@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
-from torch.nn import functional
 
 from bmtools.errors import CheckpointError
 from bmtools.models.encoder_weights import (
@@ -28,6 +27,7 @@ from bmtools.models.encoder_weights import (
 )
 from bmtools.models.fast_encoder import InferenceModel
 from bmtools.models.model_files import WEIGHTS, read_config
+from bmtools.models.precision import multiply
 from bmtools.records import JsonMapping
 
 # Defaults that transformers uses for keys missing from config.json.
@@ -182,9 +182,9 @@ def _decoder(state: Mapping[str, Tensor], config: Any, tokens: Tensor, prefix: s
     offsets = next((state[name] for name in names if name in state), None)
     if offsets is None and getattr(config, "decoder_bias", True):
         raise KeyError("bias")
-    return partial(functional.linear, weight=matrix, bias=offsets)
+    return partial(multiply, weight=matrix, bias=offsets)
 
 
 def _linear(state: Mapping[str, Tensor], name: str) -> TensorMap:
     weight, bias = linear(state, name)
-    return partial(functional.linear, weight=weight, bias=bias)
+    return partial(multiply, weight=weight, bias=bias)

@@ -22,6 +22,7 @@ from bmtools.errors import BmtoolsError, CheckpointError, setting
 from bmtools.models.documents import DocumentLengths, as_documents
 from bmtools.models.families import first_position
 from bmtools.models.mlm import encode, require_segments
+from bmtools.models.precision import FastLinear
 from bmtools.models.varlen import FastDropout, attend, varlen_attention
 
 ATTENTION = "bmtools_documents"
@@ -65,12 +66,14 @@ def prepare_packed(model: PreTrainedModel) -> None:
 
 
 def prepare_for_cpu(model: PreTrainedModel) -> None:
-    """Replace attention and dropout by operations that are faster on a CPU."""
+    """Replace attention, dropout and products by operations that are faster on a CPU."""
     if model.config.model_type in ARCHITECTURES:
         prepare_packed(model)  # this is also faster for padded sequences
     for module in model.modules():
         if type(module) is nn.Dropout:
             module.__class__ = FastDropout
+        elif type(module) is nn.Linear:
+            module.__class__ = FastLinear
 
 
 def encode_packed(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor | DocumentLengths,

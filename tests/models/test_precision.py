@@ -77,3 +77,51 @@ def test_the_capability_of_a_gpu_decides(
         monkeypatch.setattr(torch.cuda, asked, lambda *_, answer=answer: answer)
     found = choose_precision(config(), torch.device("cuda", 0))
     assert (found.precision, found.reason) == (chosen, reason)
+
+
+needs_onednn = pytest.mark.skipif(
+    not torch.backends.mkldnn.is_available(), reason="needs torch with oneDNN")
+
+
+@needs_onednn
+@pytest.mark.parametrize("shape", [(7, 6), (3, 5, 6)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_products_by_onednn_equal_those_of_torch(monkeypatch: pytest.MonkeyPatch,
+                                                 shape: tuple[int, ...], bias: bool) -> None:
+    monkeypatch.setattr(precision, "prefers_onednn", lambda: True)
+    theirs = torch.nn.Linear(6, 4, bias=bias)
+    ours = precision.FastLinear(6, 4, bias=bias)
+    ours.load_state_dict(theirs.state_dict())
+    found = []
+    for layer in (ours, theirs):
+        states = torch.randn(shape, generator=torch.Generator().manual_seed(0)).requires_grad_()
+        logits = layer(states.flip(0).transpose(0, -2))
+        logits.square().sum().backward()
+        found.append([logits, states.grad, *(weight.grad for weight in layer.parameters())])
+        assert (type(logits.grad_fn).__name__ == "_ProductBackward") == (layer is ours)
+    torch.testing.assert_close(*found)
+
+
+@needs_onednn
+def test_other_products_are_left_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "prefers_onednn", lambda: True)
+    states, weight = torch.ones(2, 3), torch.ones(4, 3)
+    assert precision.multiply(states[:0], weight).shape == (0, 4)
+    assert precision.multiply(states[0], weight).shape == (4,)
+    assert precision.multiply(states.double(), weight.double()).dtype == torch.float64
+    with torch.autocast("cpu", torch.bfloat16):
+        assert precision.multiply(states, weight).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize(("processor", "expected"), [
+    ("vendor_id: AuthenticAMD\nflags: avx2 avx512f", True),
+    ("vendor_id: AuthenticAMD\nflags: avx2", False),
+    ("vendor_id: GenuineIntel\nflags: avx2 avx512f", False), ("", False)])
+def test_onednn_is_for_processors_that_mkl_does_not_use_fully(
+        monkeypatch: pytest.MonkeyPatch, processor: str, expected: bool) -> None:
+    monkeypatch.setattr(precision, "read_system", lambda _name: processor)
+    monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: True)
+    monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", None, raising=False)
+    precision.prefers_onednn.cache_clear()
+    assert precision.prefers_onednn() == expected
+    precision.prefers_onednn.cache_clear()
