@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 LIMITS = {
-    "code lines": 41_209,  # without docstrings, comments and blank lines
-    "functions": 3334,  # including methods and nested functions
+    "code lines": 41_257,  # without docstrings, comments and blank lines
+    "functions": 3342,  # including methods and nested functions
     "files": 399,
     "options": 254,  # distinct long options
     "options of one command": 48,  # of the command with most options
@@ -29,7 +29,7 @@ LIMITS = {
     "floors": 8,  # rooms in the longest chain of imports between rooms
     "import depth": 12,  # modules in the longest chain of imports that loading runs
     "modules in circles": 0,  # of imports, including imports in functions and for types
-    "Any": 293,  # occurrences of this word
+    "Any": 296,  # occurrences of this word
 }
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "bmtools"
