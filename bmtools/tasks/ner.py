@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from torch import Tensor
+from torch.nn import functional
 
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import CheckpointError, DataError, Reject, refuse, setting
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
 WORDS = "words"
 _DIGITS = 4
+_STATES_STEP = 16
 _SCORES = ("macro_f1", "precision", "recall", "f1", "support", "predicted", "correct")
 _FAULTS = {
     "repeated": "annotated twice",
@@ -248,12 +250,19 @@ class NerTask(Task[TaggedText, Window]):
 
     def states_read(self, batch: dict[str, Tensor],
                     labels: Tensor) -> tuple[StateIndex | None, Tensor]:
-        """Find the states of tokens with labels, (1, tokens), concatenated over all texts."""
+        """Find the states of tokens with labels, (1, tokens), concatenated over all texts.
+
+        Their number is padded with first tokens, because a CPU compiles its products again for each
+        shape.
+        """
         if self.config.head == "bilstm" or self.config.crf:
             return None, labels
         rows, positions = (labels != IGNORED).any(dim=-1).nonzero(as_tuple=True)
-        index = rows[None], positions[None]
-        return index, labels[index]
+        missing = -len(rows) % _STATES_STEP
+        read = labels[rows, positions][None]
+        return ((functional.pad(rows, (0, missing))[None],
+                 functional.pad(positions, (0, missing))[None]),
+                functional.pad(read, (0, 0, 0, missing), value=IGNORED))
 
     def loss(self, model: PreTrainedModel, logits: Tensor, labels: Tensor) -> Tensor:
         """Sum the loss over labels in nats; with a CRF, the negative log likelihood of tags."""

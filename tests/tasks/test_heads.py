@@ -177,3 +177,5 @@ def test_limiting_the_last_layer_keeps_gradients( tmp_path: Path, tokenizers: di
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
     reads_all = family == "ModernBERT" or "crf" in settings or settings.get("head") == "bilstm"
     assert (sizes[0] == sizes[1]) == reads_all
+    if name == "ner" and not reads_all:  # products have few different shapes
+        assert sizes[0] % (16 * objective.model.config.hidden_size) == 0
