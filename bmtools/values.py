@@ -58,8 +58,8 @@ def format_figure(name: str, value: Value) -> str:
     last = name.rpartition(".")[2]
     if isinstance(value, str):
         return heading(value) if last == "metric" else value
-    if last.endswith(("seconds", "seconds_left")):
-        return format_duration(value)
+    if last.endswith(("seconds", "seconds_left", "hours")):
+        return format_duration(value * (3600 if last.endswith("hours") else 1))
     if is_share(last) and isinstance(value, float):
         return f"{three_digits(100 * value)}%"
     if isinstance(value, int):
