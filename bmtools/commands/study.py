@@ -84,7 +84,7 @@ def command(step: CommandStep, study: str, steps: tuple[str, ...], folder: Path 
     except StoppedError as error:
         say(str(error))
         step.context.exit(STOPPED)
-    finish(step, f"ran {count_of(ran, 'jobs')}, {len(own) - ran} were done before")
+    finish(step, f"{folder}: ran {count_of(ran, 'jobs')}, {len(own) - ran} were done before")
 
 
 def parse(words: Sequence[str]) -> Usage:
