@@ -50,9 +50,10 @@ class PrecisionChoice:
 
 def multiply(states: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Compute `torch.nn.functional.linear` with the library that is fastest on this processor."""
-    if prefers_onednn() and states.dtype == weight.dtype == torch.float32 and states.ndim > 1 \
-            and states.device.type == "cpu" and states.numel() \
-            and not torch.is_autocast_enabled("cpu"):
+    # A compiler chooses its own library.
+    if not torch.compiler.is_compiling() and prefers_onednn() and states.ndim > 1 \
+            and states.dtype == weight.dtype == torch.float32 and states.numel() \
+            and states.device.type == "cpu" and not torch.is_autocast_enabled("cpu"):
         return _Product.apply(states, weight, bias)
     return functional.linear(states, weight, bias)
 

@@ -22,8 +22,9 @@ STEPS = int(os.environ.get("BMTOOLS_STEPS", "90"))
 KILLS = min(50, STEPS // 30)
 SETTLED_STEP = min(500, STEPS // 2)
 EVERY = max(STEPS // 1000, 2)
-# Later phases need more memory than the first one, and reports are kept.
-TOLERANCE_MB = 16
+# Later phases need more memory than the first one, reports are kept, and libraries keep a limited
+# number of compiled products, each for one shape.
+TOLERANCE_MB = 24
 PATIENCE_SECONDS = 240 + STEPS / 5
 
 
