@@ -92,7 +92,8 @@ test-gpu: $(READY)
 gpu-check: export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
 gpu-check: PROGRAM := $(or $(wildcard $(BIN)/python),$(PYTHON))
 gpu-check:
-	$(if $(PARTS),,CUDA_VISIBLE_DEVICES= $(PROGRAM) -m pytest -q -x -p no:cacheprovider tests/benchmarks/test_gpu_check.py)
+	$(if $(PARTS),,if $(PROGRAM) -c "import pytest" 2> /dev/null; then CUDA_VISIBLE_DEVICES= \
+		$(PROGRAM) -m pytest -q -x -p no:cacheprovider tests/benchmarks/test_gpu_check.py; fi)
 	$(PROGRAM) tests/benchmarks/gpu_check.py out $(PARTS)
 
 clean:
