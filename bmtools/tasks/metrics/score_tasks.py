@@ -165,8 +165,7 @@ def task_scores(gold: RecordSource, predictions: Sequence[str | Predictions], *,
                       "unit": drawn.kind, "units": sample.documents,
                       **metrics.errors(pairs),
                       **({"by": broken_down} if broken_down else {}), **last_keys})
-    measured = [sample.metrics() for own in samples.values() for sample in own]
-    extra = [name for name in (SUBTOKEN_F1, "micro_f1") if all(name in one for one in measured)]
+    extra = [name for name in (SUBTOKEN_F1, "micro_f1") if all(name in line for line in lines)]
     metrics = replace(metrics, compared=tuple(dict.fromkeys([*metrics.compared, *extra])))
     set_status("comparing models")
     lines += [{"model": model, "metric": name, **line, "unit": drawn.kind,
