@@ -15,7 +15,7 @@ from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import print_lines
 from bmtools.errors import DataError, count_of
 from bmtools.io.energy.settings import EnergyConfig
-from bmtools.values import format_duration, format_figure
+from bmtools.values import format_figure
 
 
 @click.command("energy", cls=Command, examples=(
@@ -58,7 +58,7 @@ def command(step: CommandStep, paths: tuple[Path, ...], config: EnergyConfig, st
              for kind in ("measured", "allotted", "declared") if kind in whole]
     missing = (f"; {len(whole['without'])} without energy, declare the machine's power with --watts"
                if whole["without"] else "")
-    hours = format_duration(whole.get("hours", 0) * 3600)
+    hours = format_figure("hours", whole.get("hours", 0))
     finish(step, f"{count_of(whole['steps'], 'steps')}, {', '.join([hours, *kinds])}{missing}")
 
 

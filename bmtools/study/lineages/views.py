@@ -9,14 +9,13 @@ from bmtools.errors import count_of, without_controls
 from bmtools.io.energy.figures import KINDS
 from bmtools.records import JsonMapping, JsonObject
 from bmtools.study.lineages.graph import PIPE, SOURCE, Lineage, Node
-from bmtools.values import format_duration
+from bmtools.values import format_figure
 
 if TYPE_CHECKING:
     from rich.text import Text
     from rich.tree import Tree
 
 _HASH_DIGITS = 8
-_SECONDS = 3600
 
 
 def lineage_tree(lineage: Lineage, root: str, seen: set[str]) -> Tree:
@@ -49,7 +48,7 @@ def lineage_tree(lineage: Lineage, root: str, seen: set[str]) -> Tree:
 def total_lines(lineage: Lineage) -> Iterator[str]:
     """Yield lines with the totals of all steps, and with the contents that were not found."""
     totals = lineage.totals()
-    facts = [count_of(totals["steps"], "steps"), format_duration(totals.get("hours", 0) * _SECONDS)]
+    facts = [count_of(totals["steps"], "steps"), format_figure("hours", totals.get("hours", 0))]
     if totals["tokens_seen"]:
         facts.append(count_of(totals["tokens_seen"], "tokens trained on"))
     if totals.get("gpu_hours"):
@@ -90,7 +89,7 @@ def _facts(step: JsonMapping) -> Iterator[str]:
     if started := step.get("started"):
         yield str(started)[:16].replace("T", " ")
     if "wall_seconds" in step:
-        yield format_duration(step["wall_seconds"])
+        yield format_figure("wall_seconds", step["wall_seconds"])
     if step.get("tokens_seen"):
         yield count_of(step["tokens_seen"], "tokens")
     if step.get("seed") is not None:
