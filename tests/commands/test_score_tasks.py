@@ -119,7 +119,7 @@ TOKENS = [[0, 6, ["B-A", "I-A"]], [7, 11, ["I-A"]], [12, 14, ["O"]], [15, 19, ["
 
 @pytest.fixture
 def token_files(write_lines: Write) -> tuple[Path, Path, Path]:
-    """Gold records, predictions with tags of tokens, and predictions where one record has none."""
+    """Gold records, predictions with tags of tokens, and predictions without tags in one record."""
     record = {"id": "1", "text": "febbre alta di asma test"}
     gold = [{"start": 0, "end": 11, "type": "A"}, {"start": 15, "end": 19, "type": "B"},
             {"start": 20, "end": 23, "type": "B"}]  # the last word has one tag
