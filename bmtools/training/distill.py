@@ -28,7 +28,7 @@ from bmtools.models.mlm import (
     wide,
 )
 from bmtools.models.next_sentence import NextSentenceHead
-from bmtools.models.packed import prepare_packed
+from bmtools.models.packed import prepare_for_cpu, prepare_packed
 from bmtools.models.precision import FLOAT32_ONLY, HALF_PRECISIONS
 from bmtools.recipes.settings import DistillationConfig
 from bmtools.records import JsonObject
@@ -144,7 +144,7 @@ class Teacher:
     """A frozen model that computes targets for each micro-batch.
 
     Args:
-        model: a masked language model, prepared for the layout of the run; not trained.
+        model: a masked language model on its device, prepared for packed documents if needed.
         dtype: data type of its matrices, in memory and in products; None for float32.
     """
 
@@ -156,6 +156,8 @@ class Teacher:
             for weight in model.parameters():
                 if weight.dim() > 1:
                     weight.data = weight.data.to(dtype)
+        elif model.device.type == "cpu":
+            prepare_for_cpu(model)
         self._model = model.eval()
 
     @torch.no_grad()

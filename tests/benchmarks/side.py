@@ -36,6 +36,7 @@ from bmtools.data.shards import Corpus, DocumentBatch
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.hardware import training_flops_per_token
 from bmtools.models.packed import prepare_packed
+from bmtools.models.precision import HALF_PRECISIONS
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.settings import (
     BatchConfig,
@@ -128,15 +129,15 @@ def set_up(side: Side) -> tuple[Trainer, ScheduledBatches]:
     accelerator = make_accelerator(settings)
     if packed or accelerator.device.type == "cpu":
         prepare_packed(model)
-    trainer = Trainer(_objective(side, model, packed), schedule.steps, lambda _: LEARNING_RATE,
-                      settings, accelerator)
+    trainer = Trainer(_objective(side, model, packed, settings.precision), schedule.steps,
+                      lambda _: LEARNING_RATE, settings, accelerator)
     collator = Collator([corpus], SpecialTokens.of(tokenizer), packed, 0,
                         {"words": make_strategy("words")},
                         padded_lengths(schedule, accelerator))
     return trainer, ScheduledBatches(Sampler(corpora, schedule, packed, 0), collator)
 
 
-def _objective(side: Side, model: Any, packed: bool) -> Objective:
+def _objective(side: Side, model: Any, packed: bool, precision: str) -> Objective:
     if not side.teacher:
         return MaskedObjective(model)
     teacher = load_teacher(side)
@@ -144,7 +145,8 @@ def _objective(side: Side, model: Any, packed: bool) -> Objective:
         prepare_packed(teacher)
     config = DistillationConfig(kl_positions=side.positions)
     torch.manual_seed(0)
-    return DistillationObjective(model, Teacher(teacher), config)
+    return DistillationObjective(model, Teacher(teacher, HALF_PRECISIONS.get(precision)),
+                                 config)
 
 
 def train_in_loop(side: Side, after_step: AfterStep) -> None:

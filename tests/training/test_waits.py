@@ -87,8 +87,8 @@ def test_a_step_does_not_wait_and_reduces_once(
     monkeypatch.setattr(Teacher, "_autocast", contextlib.nullcontext)
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda *_: False)
     device: Any = Device()
-    trainer = Trainer(OBJECTIVES[name](model).to(META), 3, lambda _number: 1e-3, OptimizationConfig(
-        dropout=0.1), device)
+    trainer = Trainer(OBJECTIVES[name](model.to(META)).to(META), 3, lambda _number: 1e-3,
+                      OptimizationConfig(dropout=0.1), device)
     trainer._skips_on_device = trainer._pads = True
     batches = toy.batches(TEXTS, toy_phase(3, objective=name if name in (
         "masked+nsp", "causal") else "masked"), packed=True, micro_batch_size=1)
