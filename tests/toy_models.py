@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from toy_corpora import EncodedDocument, corpus_of
+from toy_tokenizers import train_tokenizer
 from transformers import (
     AutoModelForPreTraining,
     BertConfig,
@@ -38,7 +39,6 @@ from bmtools.recipes.settings import BatchConfig, ObjectiveConfig, PhaseLengthCo
 from bmtools.vocab.encoding import encode
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint, save_tokenizer
-from bmtools.vocab.trainers import train_tokenizer
 
 SUBJECTS = ("Il cuore", "Il polmone", "Il fegato", "Il rene", "La milza")
 VERBS = ("pompa", "filtra", "regola", "trasporta", "accumula")

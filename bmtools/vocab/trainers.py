@@ -52,11 +52,6 @@ _UNIGRAM_THREADS = 8
 _MAX_PIECE_CHARACTERS = 32  # long enough for the names of most substances
 
 
-def train_tokenizer(texts: Iterable[str], config: VocabularyConfig) -> PreTrainedTokenizerFast:
-    """Train a tokenizer with `train_backend`, and return it as an object of transformers."""
-    return train_backend(texts, config).loaded()
-
-
 def train_backend(texts: Iterable[str], config: VocabularyConfig) -> TrainedTokenizer:
     """Train a tokenizer.
 

@@ -19,6 +19,7 @@ import pytest
 import torch
 from texts import made_up_texts
 from timing import THREADS, alternate, note, ratios, run, summary, write
+from toy_tokenizers import train_tokenizer
 from transformers import BertConfig, BertForMaskedLM
 
 from bmtools.corpus.formats.sets.curated import curated_records
@@ -27,7 +28,6 @@ from bmtools.models.checkpoint import save_checkpoint
 from bmtools.text.segment import sentence_spans
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint
-from bmtools.vocab.trainers import train_tokenizer
 
 _PEER = Path(__file__).with_name("scoring_peer.py")
 # Number of sentences on a GPU: 200 took minicons more than two minutes on an H100.

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import pytest
 from timing import ROUNDS, measured, note, program, write
+from toy_tokenizers import train_tokenizer
 
 from bmtools.data.shards import Corpus
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import save_tokenizer
-from bmtools.vocab.trainers import train_tokenizer
 
 _FILES = ("en/corpus/pubmed-drug-reviews.jsonl.gz", "en/corpus/pubmed-case-reports.jsonl.gz",
           "it/corpus/native-clinical.jsonl", "it/corpus/native-leaflets.jsonl.gz")

@@ -56,9 +56,10 @@ def make_tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Pa
     """Save a tokenizer, which tests must not change: `make_tokenizer("some words", ...)`."""
 
     def make(*texts: str) -> Path:
+        from toy_tokenizers import train_tokenizer
+
         from bmtools.vocab.settings import VocabularyConfig
         from bmtools.vocab.tokenizer import save_tokenizer
-        from bmtools.vocab.trainers import train_tokenizer
 
         directory = tmp_path_factory.mktemp("tokenizer") / "tokenizer"
         directory.mkdir()

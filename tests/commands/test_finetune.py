@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from toy_tokenizers import train_tokenizer
 
 import bmtools.tasks
 from bmtools.io.provenance.manifest import Manifest
@@ -15,7 +16,6 @@ from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import save_checkpoint
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint
-from bmtools.vocab.trainers import train_tokenizer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

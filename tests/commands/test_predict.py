@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from toy_tokenizers import train_tokenizer
 
 from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.architectures import build_config, build_model
@@ -14,7 +15,6 @@ from bmtools.models.checkpoint import save_checkpoint
 from bmtools.tasks.heads import load_encoder, with_new_head
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint
-from bmtools.vocab.trainers import train_tokenizer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

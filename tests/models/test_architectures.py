@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from toy_tokenizers import train_tokenizer
 
 from bmtools.errors import BmtoolsError
 from bmtools.models.architectures import (
@@ -16,7 +17,6 @@ from bmtools.models.architectures import (
 )
 from bmtools.models.mlm import encode
 from bmtools.vocab.settings import VocabularyConfig
-from bmtools.vocab.trainers import train_tokenizer
 
 TOKENIZER = train_tokenizer(["il cuore pompa il sangue"] * 3,
                             VocabularyConfig(size=100, allow_fewer=True))

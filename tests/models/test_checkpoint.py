@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from safetensors.torch import load_file, save_file
+from toy_tokenizers import train_tokenizer
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from bmtools.errors import CheckpointError
@@ -17,7 +18,6 @@ from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import load_checkpoint, load_for_inference, save_checkpoint
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint, save_tokenizer
-from bmtools.vocab.trainers import train_tokenizer
 
 
 @pytest.fixture

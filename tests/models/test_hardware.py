@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
+from toy_tokenizers import train_tokenizer
 from transformers import BertConfig
 
 from bmtools.models.architectures import build_config, build_model
@@ -24,7 +25,6 @@ from bmtools.models.hardware import (
 )
 from bmtools.models.mlm import encode, masked_lm_loss
 from bmtools.vocab.settings import VocabularyConfig
-from bmtools.vocab.trainers import train_tokenizer
 
 GIB = 2**30
 TOKENIZER = train_tokenizer(["il cuore pompa il sangue"] * 3,

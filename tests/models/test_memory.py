@@ -8,10 +8,10 @@ import sys
 
 import pytest
 import torch
+from toy_tokenizers import train_tokenizer
 
 from bmtools.models.memory import MemoryTracker
 from bmtools.vocab.settings import VocabularyConfig
-from bmtools.vocab.trainers import train_tokenizer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 TOKENIZER = train_tokenizer(["il cuore pompa il sangue"] * 3,

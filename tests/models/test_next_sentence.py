@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from toy_models import tiny_config
+from toy_tokenizers import train_tokenizer
 from transformers import AutoModelForMaskedLM, AutoModelForPreTraining
 
 from bmtools.io.provenance.manifest import Manifest
@@ -18,7 +19,6 @@ from bmtools.models.transfer.init_weights import init_weights
 from bmtools.study.cards.card import write_cards
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint, save_tokenizer
-from bmtools.vocab.trainers import train_tokenizer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 FAMILIES = ["BERT", "Megatron-BERT"]

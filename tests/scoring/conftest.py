@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from toy_tokenizers import train_tokenizer
 from transformers import (
     BertConfig,
     BertForMaskedLM,
@@ -29,7 +30,6 @@ from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
 from bmtools.scoring.settings import InferenceConfig
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint
-from bmtools.vocab.trainers import train_tokenizer
 
 TEXTS = [
     "La malattia di Parkinson riduce la dopamina nel cervello.",

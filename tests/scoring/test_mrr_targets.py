@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from tokenizers.models import Unigram
+from toy_tokenizers import train_tokenizer
 
 from bmtools.records import MASK
 from bmtools.scoring.mrr_targets import TargetLookup
 from bmtools.vocab.settings import VocabularyConfig
-from bmtools.vocab.trainers import train_tokenizer
 
 TEXTS = ["La città è lontana.", "Il caffè è caldo, perché è buono.", "Perché la città tace?"]
 FAMILIES: dict[str, dict[str, Any]] = {

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from toy_models import save_random
+from toy_tokenizers import train_tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from bmtools.vocab.settings import VocabularyConfig
-from bmtools.vocab.trainers import train_tokenizer
 
 TEXTS = [
     "Il paziente ha l'ipertensione arteriosa, e (PKU). Caffe\u0301 naïve 🧬🧬 DNA β-catenina.",

@@ -23,12 +23,12 @@ from tokenizers import (
     processors,
     trainers,
 )
+from toy_tokenizers import train_tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from bmtools.vocab.encoding import Encoder, encode
 from bmtools.vocab.pretokens import SafeSplitter
 from bmtools.vocab.settings import VocabularyConfig
-from bmtools.vocab.trainers import train_tokenizer
 
 TEXTS = ["La broncocostrizione riduce il respiro.", "Il cuore pompa il sangue ossigenato."] * 20
 SENTENCE = "La broncodilatazione riduce il cuore."

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tokenizers import Tokenizer, models
+from toy_tokenizers import train_tokenizer
 from transformers import AutoTokenizer, BertTokenizer, PreTrainedTokenizerFast
 
 from bmtools.errors import CheckpointError, DataError
@@ -19,7 +20,6 @@ from bmtools.vocab.extension import extend_tokenizer
 from bmtools.vocab.loading import load_tokenizer
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint, save_tokenizer
-from bmtools.vocab.trainers import train_tokenizer
 
 TYPES = ("wordpiece", "bpe")
 SYLLABLES = [f"{a}{b}{c}{d}" for a in "bcdfghlmnprstvz" for b in "aeiou" for c in "bcfglmnrst"
@@ -33,7 +33,7 @@ NEW = ["la gonartrosi e la coxartrosi del paziente", "gonartrosi bilaterale, β-
 PROGRAM = """
 import sys
 from pathlib import Path
-sys.path.insert(0, str(Path(sys.argv[1]).parent))
+sys.path[:0] = map(str, Path(sys.argv[1]).parents[:2])
 from test_extension import NEW, learned
 from bmtools.vocab.extension import extend_tokenizer
 from bmtools.vocab.settings import VocabularyConfig

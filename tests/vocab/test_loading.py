@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from toy_models import SENTENCES
+from toy_tokenizers import train_tokenizer
 from transformers import AutoTokenizer, BertTokenizer
 
 from bmtools.errors import CheckpointError
@@ -15,7 +16,6 @@ from bmtools.io.provenance.manifest import Manifest
 from bmtools.vocab.loading import load_tokenizer, load_vocabulary, read_inference_tokenizer
 from bmtools.vocab.settings import SpecialTokenStyle, TokenizerType, VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint, save_tokenizer
-from bmtools.vocab.trainers import train_tokenizer
 
 CASED = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Cuore", "cuore", "##re", "è"]
 ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+from toy_tokenizers import train_tokenizer
 from transformers import AutoTokenizer
 
 from bmtools.errors import DataError
@@ -20,7 +21,7 @@ from bmtools.vocab.loading import load_tokenizer
 from bmtools.vocab.pretokens import SafeSplitter
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint, save_tokenizer
-from bmtools.vocab.trainers import SCHEMES, make_pipeline, train_backend, train_tokenizer
+from bmtools.vocab.trainers import SCHEMES, make_pipeline, train_backend
 
 TYPES = ("wordpiece", "bpe", "unigram")
 WORDS = [f"{a}{b}{c}" for a in "bcdf" for b in "aeio" for c in "lmnr"]
@@ -28,11 +29,11 @@ TEXTS = [" ".join(WORDS[start:] + WORDS[:start]) for start in range(len(WORDS))]
 ITALIAN = ["La mobilità è ridotta dall'artrosi.", "L'artrosi riduce la mobilità: perché?"] * 30
 PROGRAM = """
 import sys
-from bmtools.vocab.trainers import train_tokenizer
+from bmtools.vocab.trainers import train_backend
 from bmtools.vocab.settings import VocabularyConfig
 words = [f"{a}{b}{c}" for a in "bcdf" for b in "aeio" for c in "lmnr"]
 texts = [" ".join(words[i:] + words[:i]) for i in range(len(words))]
-made = train_tokenizer(texts, VocabularyConfig(
+made = train_backend(texts, VocabularyConfig(
     tokenizer_type=sys.argv[1], size=int(sys.argv[2]), allow_fewer=True))
 print(made.backend_tokenizer.to_str())
 """

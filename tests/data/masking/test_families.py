@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from toy_tokenizers import train_tokenizer
 
 from bmtools.data.masking.corruption import TokenBatch
 from bmtools.data.masking.strategies import TermList, spellings
 from bmtools.vocab.encoding import encode
 from bmtools.vocab.settings import VocabularyConfig
-from bmtools.vocab.trainers import train_tokenizer
 from bmtools.vocab.words import find_words
 
 pytestmark = pytest.mark.data

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from toy_tokenizers import train_tokenizer
 from transformers import AutoModelForMaskedLM, AutoTokenizer, BertTokenizer
 
 from bmtools.io.provenance.manifest import Manifest
@@ -17,7 +18,6 @@ from bmtools.models.transfer.context_embeddings import Sentence
 from bmtools.models.transfer.init_weights import transfer
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint
-from bmtools.vocab.trainers import train_tokenizer
 
 OLD_TEXT = ["La bronchite riduce il respiro e la nutrizione.", "Il cuore pompa il sangue."] * 20
 NEW_TEXT = ["La broncocostrizione riduce il respiro.", "Il cuore pompa sangue ossigenato."] * 20

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from huggingface_hub import ModelCard
+from toy_tokenizers import train_tokenizer
 from transformers import pipeline
 
 from bmtools.io.provenance.manifest import Manifest, hash_directory
@@ -23,7 +24,6 @@ from bmtools.tasks import predict
 from bmtools.tasks.heads import load_encoder, with_new_head
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint
-from bmtools.vocab.trainers import train_tokenizer
 
 TEXTS = ["Il paziente (72 anni) ha l'asma, febbre e artrosi.", "caffè e metformina: 500 mg!",
          "Nega dispnea; dolore toracico."]
