@@ -84,6 +84,11 @@ def setting(name: str, value: object = "") -> str:
     return f"--set {name}={value}".rstrip("=") if as_flags else f"{name} {value}".rstrip()
 
 
+def start_again() -> str:
+    """Advise to discard an unfinished run that cannot be resumed."""
+    return f"start again with {setting('overwrite')} instead of {setting('resume')}"
+
+
 @contextmanager
 def settings_spelled_as_flags(as_flags: bool | Collection[str] = True) -> Iterator[None]:
     """Make `setting` spell all names, or the names in a collection, as options in this block.

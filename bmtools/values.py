@@ -114,12 +114,12 @@ def format_cell(value: object) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Format a duration in its two largest units: `4.3 s`, `3 min 5 s`, `2 d 7 h`."""
+    """Format a duration in its two largest units: `6.4 ms`, `4.3 s`, `3 min 5 s`."""
     whole = round(seconds)
     for (size, unit), (part, smaller) in pairwise(_TIMES):
         if whole >= size:
             return f"{whole // size} {unit} {whole % size // part} {smaller}"
-    return f"{seconds:.2g} s"
+    return f"{1000 * seconds:.2g} ms" if 0 < seconds < 0.0995 else f"{seconds:.2g} s"
 
 
 def _format_mapping(name: str, value: Mapping[str, Value]) -> str:

@@ -30,7 +30,7 @@ def test_three_digits_are_kept(value: float, text: str) -> None:
     ("tokens", 1234567, "1,234,567"), ("best_seed", 2026, "2026"), ("accuracy", 0.12345, "12.3%"),
     ("dev.f1", 1.0, "100%"), ("mask_rate", 0.15, "15.0%"), ("learning_rate", 0.0004, "0.000400"),
     ("uncased", True, "yes"), ("pppl", None, "-"), ("pppl", float("nan"), "-"),
-    ("wall_seconds", 75.2, "1 min 15 s"), ("seconds", 0.04, "0.04 s"),
+    ("wall_seconds", 75.2, "1 min 15 s"), ("seconds", 0.04, "40 ms"),
     ("hours", 0.0503, "3 min 1 s"), ("model", "base", "base"),
     ("metric", "bits_per_character", "bits/char"), ("phases", ["a", "b"], "a, b"),
     ("types", {"DISEASE": 1187, "DRUG": 2}, "DISEASE 1,187, DRUG 2"),
@@ -41,7 +41,7 @@ def test_values_are_formatted_by_their_names(name: str, value: Any, text: str) -
 
 
 @pytest.mark.parametrize(("value", "words"), [
-    (Seconds(0.0281), "0.028 s"), (Seconds(59.4), "59 s"), (Seconds(185), "3 min 5 s"),
+    (Seconds(0.0281), "28 ms"), (Seconds(59.4), "59 s"), (Seconds(185), "3 min 5 s"),
     (Seconds(3599.7), "1 h 0 min"), (Seconds(200_000), "2 d 7 h"), (Megabytes(2.7), "2.7 MB"),
     (Megabytes(0.549), "549 kB"), (Megabytes(28_000), "28.0 GB"), (Megabytes(0), "0.0 kB"),
     (1234.5, "1234"), (None, "")])

@@ -103,6 +103,7 @@ def closing(lines: Sequence[Line]) -> str:
               if line.get("scope") == scope and line.get("pieces_per_word") is not None}
     if not pieces:
         return f"compared {count_of(len(lines), 'vocabularies')}"
-    best = min(pieces, key=pieces.__getitem__)
-    count = f"the fewest of {len(pieces)}, " if len(pieces) > 1 else ""
-    return f"{best} needs {count}{format_figure('', pieces[best])} pieces per word ({scope})"
+    least = format_figure("", min(pieces.values()))
+    best = [name for name, count in pieces.items() if format_figure("", count) == least]
+    rank = f", the fewest of {len(pieces)}" if len(best) < len(pieces) else ""
+    return f"pieces per word ({scope}): {least} with {' and '.join(best)}{rank}"

@@ -36,7 +36,7 @@ from bmtools.scoring.settings import MrrConfig
 @click.option("--fail-below-baseline", metavar="FILE",
               type=InputFile(Path, allow_dash=False),
               help="Exit with 3 if a checkpoint's mrr is below the reference in this file: lines "
-                   "that score-mrr wrote, or records whose token frequencies are the baseline.")
+                   "that score-mrr wrote, or the records of --baseline.")
 def command(step: CommandStep, records: RecordReader, models: tuple[Path, ...],
             baseline: str | None, output: str, plot: Path | None, fail_under: float | None,
             fail_below_baseline: Path | None, **options: Any) -> None:
@@ -52,11 +52,10 @@ def command(step: CommandStep, records: RecordReader, models: tuple[Path, ...],
     from bmtools.scoring.regression_gate import check_bound, check_regression, read_reference
 
     reference = read_reference(fail_below_baseline) if fail_below_baseline else []
-    if fail_below_baseline and not reference:
-        if baseline not in (None, str(fail_below_baseline)):
-            raise click.UsageError("--fail-below-baseline: found other records than --baseline; "
-                                   "give the same file for both")
-        baseline = str(fail_below_baseline)
+    if fail_below_baseline and not reference and baseline != str(fail_below_baseline):
+        raise click.UsageError(
+            f"--fail-below-baseline: found records in {fail_below_baseline}, expected lines that "
+            "score-mrr wrote; to compare with their word frequencies, give --baseline too")
     words: list[JsonObject] = []
 
     def keep(score: MaskScore) -> None:

@@ -55,7 +55,8 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: Pa
     sizes = ", ".join(f"{name} {size:,}" for name, size in line["records"].items())
     moved = f"{count_of(line['together'], 'documents')} that share {config.together} stay " \
             "together; " if "together" in line else ""
-    finish(step, f"wrote {output}: {sizes} records; {moved}{_describe(line['overlap'])}")
+    alone = ", each a document of its own" * (line["documents"] == line["records"])
+    finish(step, f"wrote {output}: {sizes} records{alone}; {moved}{_describe(line['overlap'])}")
 
 
 def _describe(shared: Sequence[Line]) -> str:

@@ -206,7 +206,8 @@ def _find_finished(step: CommandStep, values: Values) -> None:
     """End the command if `--resume` is given and the run is already finished."""
     output = values["output"]
     if values["resume"] and is_finished(output, runs_directory(output)):
-        say(f"{output} is already finished; to replace it, use --overwrite instead of --resume")
+        say(f"{output} is already finished, so the settings of this command are not compared; to "
+            "replace it, use --overwrite instead of --resume")
         from bmtools.study.cards.card import write_cards
 
         discard_run(runs_directory(output))  # a kill may have left it, or prevented the cards

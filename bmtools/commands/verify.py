@@ -38,12 +38,12 @@ def command(step: CommandStep, paths: tuple[Path, ...], search: tuple[Path, ...]
     lines = print_results(step, verify(paths, search))
     same, absent = ([str(line["path"]) for line in lines if line["state"] == state]
                     for state in ("same", "not found"))
-    finish(step, f"{len(same)} as recorded" + f", {len(absent)} not found" * bool(absent))
+    finish(step, f"{len(same)} as recorded" + f", {len(absent)} not found (search more with "
+           "--search DIR)" * bool(absent))
     faults = {"different from the record": [str(line["path"]) for line in lines
                                             if differs(line)],
               "not found": absent * strict}
     if any(faults.values()):
         raise DataError("; ".join(
             f"{len(found)} {fault}: {', '.join(found[:5])}" + ", ..." * (len(found) > 5)
-            for fault, found in faults.items() if found)
-            + "; search more with --search DIR" * bool(absent and strict))
+            for fault, found in faults.items() if found))

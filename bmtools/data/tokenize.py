@@ -34,7 +34,7 @@ from bmtools.data.shards import (
     shard_path,
     stated_licences,
 )
-from bmtools.errors import CheckpointError, DataError, RecordError, Reject, setting
+from bmtools.errors import CheckpointError, DataError, RecordError, Reject, setting, start_again
 from bmtools.io.directories import beside, discard_run, new_directory, refuse_existing
 from bmtools.io.failures import reading
 from bmtools.io.json_files import read_manifest
@@ -272,8 +272,7 @@ def _skip_done(blocks: Iterator[Block], progress: _Progress, run: Path) -> Itera
     first = next(islice(blocks, progress.block, None), None)
     if first is None or first.before != progress.before:
         raise CheckpointError(f"{run}: the unfinished run read a different text; resume with "
-                              "the files it was started with, or start again with "
-                              f"{setting('overwrite')}")
+                              f"the files it was started with, or {start_again()}")
     return chain([first], blocks)
 
 
@@ -320,8 +319,7 @@ def _read_progress(run: Path, identity: dict[str, object], reject: Reject) -> _P
     path = run / _PROGRESS
     if not path.exists():
         return _Progress(identity)
-    with reading(path, "cannot be read", "the unfinished run is damaged, start again with "
-                 f"{setting('overwrite')}"):
+    with reading(path, "cannot be read", f"the unfinished run is damaged, {start_again()}"):
         progress = msgspec.json.decode(path.read_bytes(), type=_Progress)
     _same_identity(run, progress.identity, identity)
     for each in progress.rejects:
@@ -335,7 +333,7 @@ def _same_identity(place: Path, old: Mapping[str, object], new: Mapping[str, obj
         if old.get(name) != new[name]:
             raise CheckpointError(
                 f"{place}: made with {name} {old.get(name)}, found {new[name]}; resume with the "
-                f"same settings, or start again with {setting('overwrite')}")
+                f"same settings, or {start_again()}")
 
 
 def _confirmed(output: Path, run: Path, records: RecordReader,

@@ -52,6 +52,7 @@ from bmtools.errors import (
     Reject,
     refuse,
     setting,
+    start_again,
 )
 from bmtools.io.directories import beside, discard_run
 from bmtools.io.failures import NamedFile, naming, reading
@@ -154,8 +155,8 @@ class ResumableRun:
             if name != "run" and found.get(name) != value:
                 raise CheckpointError(
                     f"{self.directory}: the unfinished run has {setting(name)} {found.get(name)}, "
-                    f"found {value}; resume with the original settings, or start again with "
-                    f"{setting('overwrite')}")
+                    f"found {value}; resume with the original settings, "
+                    f"or {start_again()}")
         noted = sorted(self.directory.glob(f"*{_PROGRESS}"), key=lambda one: one.stat().st_mtime_ns)
         if noted:
             self.step.resume_energy(read_whole(noted[-1], Progress).notes.get("energy", {}))
@@ -266,7 +267,7 @@ class Stage:
                          None) != self.progress.input_hash:
             raise CheckpointError(
                 f"{self._run.directory}: the unfinished run read other input; resume with "
-                f"the original files, or start again with {setting('overwrite')}")
+                f"the original files, or {start_again()}")
         yield from (item for item, _ in items)
 
     def path(self, name: str) -> Path:
@@ -291,7 +292,7 @@ def read_whole(path: Path, shape: type[Any]) -> Any:
 
 
 def _damaged() -> str:
-    return f"the unfinished run is damaged, start again with {setting('overwrite')}"
+    return f"the unfinished run is damaged, {start_again()}"
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from bmtools.errors import DataError, GateError
 from bmtools.io.jsonl import read_objects
 from bmtools.records import JsonObject
 
+_EXPECTED = "expected lines that score-mrr wrote or records with text"
 _NOT_COMPARED = frozenset(("accents", "case", "precision", "baseline", "bmtools", "torch",
                            "transformers"))
 """Fields of a signature that identify models and machines, not ways of scoring."""
@@ -30,11 +31,9 @@ def read_reference(path: Path) -> list[JsonObject]:
         elif "text" in line and not lines:
             return []
         elif "compared" not in line:
-            raise DataError(f"{place}: found neither a score nor a record, expected lines "
-                            "that score-mrr wrote or records with text")
+            raise DataError(f"{place}: found neither a score nor a record, {_EXPECTED}")
     if not lines:
-        raise DataError(f"{path}: found only comparisons, expected lines that score-mrr wrote or "
-                        "records with text")
+        raise DataError(f"{path}: found only comparisons, {_EXPECTED}")
     return lines
 
 

@@ -7,7 +7,7 @@ import json
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from accelerate import PartialState
 from safetensors.torch import load_model, save_file, save_model
 from torch import Tensor, nn
 
-from bmtools.errors import setting
+from bmtools.errors import start_again
 from bmtools.io.directories import discard_run, new_directory
 from bmtools.io.failures import reading
 from bmtools.io.output import encode_lines, new_file
@@ -193,7 +193,7 @@ class Unfinished:
     def load(self, model: nn.Module, name: str) -> None:
         """Read weights that `store` wrote into a model."""
         path = self._directory / name / WEIGHTS
-        with _restoring(path):
+        with reading(path, "cannot be restored", start_again()):
             load_model(model, path)
 
     def save(self, run: Run, best: Best, trainer: Trainer) -> None:
@@ -271,13 +271,10 @@ def _read_progress(directory: Path, resume: bool, overwrite: bool) -> Progress:
     """Read what is done, or clear the directory for a new run."""
     path = directory / STATE
     if resume:
-        with _restoring(path):
+        with reading(path, "cannot be restored", start_again()):
             return msgspec.convert(json.loads(path.read_text("utf-8")), Progress) \
                 if path.is_file() else Progress()
     refuse_unfinished(directory, resume, overwrite)
     shutil.rmtree(directory, ignore_errors=True)
     return Progress()
 
-
-def _restoring(path: Path) -> AbstractContextManager[None]:
-    return reading(path, "cannot be restored", f"start again with {setting('overwrite')}")

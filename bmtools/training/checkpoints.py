@@ -25,7 +25,7 @@ from torch.distributed import ProcessGroup
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from bmtools.data.sampler import STREAM
-from bmtools.errors import CheckpointError, setting
+from bmtools.errors import CheckpointError, setting, start_again
 from bmtools.io.directories import discard_run, new_directory
 from bmtools.io.failures import brief, naming, reading, require_room, write_error
 from bmtools.io.json_files import read_object
@@ -90,7 +90,7 @@ def read_progress(state: Path, identity: Mapping[str, object]) -> Progress:
             bmtools wrote the state.
     """
     content = read_object(state / STATE)
-    way_out = f"resume with that version, or start again with {setting('overwrite')}"
+    way_out = f"resume with that version, or {start_again()}"
     if content.get("stream") != STREAM:
         raise CheckpointError(f"{state}: written by a version of bmtools that orders and packs "
                               f"documents differently; {way_out}")
@@ -113,7 +113,7 @@ def require_same_run(run: Path, before: Mapping[str, object],
         if old != new:
             raise CheckpointError(
                 f"{run}: the unfinished run has {name} {old}, found {new}; resume with "
-                f"the same settings, or start again with {setting('overwrite')}")
+                f"the same settings, or {start_again()}")
 
 
 @dataclass(frozen=True)
@@ -445,7 +445,7 @@ def restore_optimizer(state: Path, objective: Objective, optimizer: torch.optim.
 
 def _restoring(path: Path) -> AbstractContextManager[None]:
     return reading(path, "cannot be restored", f"remove {path.parent} to resume from an earlier "
-                   f"state, or start again with {setting('overwrite')}")
+                   f"state, or {start_again()}")
 
 
 def gather_shards(tensors: Iterable[tuple[str, Tensor]], keep: bool,

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from bmtools.data.batches import Batches, RankBatch
-from bmtools.errors import setting
+from bmtools.errors import start_again
 from bmtools.io.failures import reading
 from bmtools.io.output import new_file
 from bmtools.recipes.phases import Schedule
@@ -85,7 +85,7 @@ def load_initial_weights(path: Path, model: nn.Module) -> dict[str, Tensor]:
         CheckpointError: the file is missing, or has weights that the model does not have.
     """
     with reading(path, "the initial weights, which mixout and L2-SP need, cannot be read",
-                 f"start the run again with {setting('overwrite')}"):
+                 start_again()):
         initial = load_file(path)
     weights = dict(model.named_parameters())
     return {name: weight.to(weights[name]) for name, weight in initial.items()}

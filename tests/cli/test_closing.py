@@ -21,7 +21,10 @@ TRAINED = {"checkpoint": "my model", "steps": 1200, "tokens_seen": 889000,
         {"scope": "text", "vocabulary": "base", "words": 9, "pieces_per_word": 2.161},
         {"scope": "text", "vocabulary": "bio", "words": 9, "pieces_per_word": 1.339},
         {"scope": "overlap", "vocabulary": "base", "other": "bio"}]),
-     "bio needs the fewest of 2, 1.34 pieces per word (text)"),
+     "pieces per word (text): 1.34 with bio, the fewest of 2"),
+    (compare_vocab.closing([
+        {"scope": "text", "vocabulary": name, "words": 9, "pieces_per_word": 2.161}
+        for name in ("base", "bio")]), "pieces per word (text): 2.16 with base and bio"),
     (training_options.training_closing({**TRAINED, "evaluate": {"evaluate": {"loss": 4.0}}}),
      "wrote my model: held-out loss 4.00 after 1,200 steps and 889,000 tokens"),
     (finetune.closing({"checkpoint": "t", "seeds": 2, "dev_f1": {"mean": 0.7, "deviation": 0.02},

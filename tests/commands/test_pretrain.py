@@ -284,7 +284,8 @@ def test_a_finished_run_is_unchanged(run: Run, fresh: list[Any], corpus: Path) -
     before = {path: path.stat().st_mtime_ns for path in fresh[-1].iterdir()}
     outcome = run(*fresh, corpus, "--resume")
     assert (outcome.code, outcome.out) == (0, "")
-    assert outcome.err == (f"bmtools: {fresh[-1]} is already finished; to replace it, use "
+    assert outcome.err == (f"bmtools: {fresh[-1]} is already finished, so the settings "
+                           "of this command are not compared; to replace it, use "
                            "--overwrite instead of --resume\n")
     assert {path: path.stat().st_mtime_ns for path in fresh[-1].iterdir()} == before
 

@@ -135,16 +135,19 @@ def test_token_frequencies_can_be_the_baseline(run: Callable[..., Any], model: P
                                                write_lines: Callable[..., Path]) -> None:
     path = write_lines("m.jsonl", *MASKINGS)
     poor = write_lines("poor.jsonl", {"id": "1", "text": "il il ."})
-    outcome = run("score-mrr", "--model", model, path, "--fail-below-baseline", poor)
+    outcome = run("score-mrr", "--model", model, path, "--fail-below-baseline", poor,
+                  "--baseline", poor)
     assert (outcome.code, len(outcome.records)) == (0, 2)
     rich = write_lines("rich.jsonl", {"id": "1", "text": "cuore cuore batte"})
-    outcome = run("score-mrr", "--model", model, path, "--fail-below-baseline", rich)
+    outcome = run("score-mrr", "--model", model, path, "--fail-below-baseline", rich,
+                  "--baseline", rich)
     # `cuore` first and `batte` second: (1 + 1/2) / 4 equals the score of the model.
     assert outcome.code == 0
     first = write_lines("first.jsonl", MASKINGS[0])  # the model proposes this word second
-    outcome = run("score-mrr", "--model", model, first, "--fail-below-baseline", rich)
+    outcome = run("score-mrr", "--model", model, first, "--fail-below-baseline", rich,
+                  "--baseline", rich)
     assert (outcome.code, [line["mrr"] for line in outcome.records]) == (3, [0.5, 1])
-    outcome = run("score-mrr", "--model", model, path, "--fail-below-baseline", rich, "--baseline",
-                  poor)
-    assert outcome.code == 2
-    assert "found other records than --baseline" in outcome.err
+    for baseline in ((), ("--baseline", poor)):
+        outcome = run("score-mrr", "--model", model, path, "--fail-below-baseline", rich, *baseline)
+        assert outcome.code == 2
+        assert f"found records in {rich}, expected lines that score-mrr wrote" in outcome.err

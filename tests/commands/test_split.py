@@ -37,7 +37,8 @@ def test_split_reports_the_size_of_each_part(run, parts: list[Path], tmp_path: P
                                for number in range(10)))
     out = tmp_path / "out"
     outcome = run("split", records, "-o", out, "--counts", "-1,1,1")
-    assert f"bmtools: wrote {out}: train 8, dev 1, test 1 records; " in outcome.err
+    assert f"bmtools: wrote {out}: train 8, dev 1, test 1 records, each a document of " \
+        "its own; " in outcome.err
     assert sorted(path.name for path in out.iterdir()) == [
         "bmtools.json", "dev.jsonl", "split.tsv", "test.jsonl", "train.jsonl"]
     again = tmp_path / "again"

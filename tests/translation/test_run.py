@@ -148,7 +148,7 @@ def test_other_settings_and_records_are_rejected(
         _write(output, dictionary, 5)
     with pytest.raises(CheckpointError, match=(
             rf"^{output}.run: the unfinished run has engine dictionary, found oracle; resume with "
-            "the original settings, or start again with overwrite$")):
+            "the original settings, or start again with overwrite instead of resume$")):
         _write(output, dictionary, engine="oracle")
     other = [*RECORDS[:2], RECORDS[2].replace(text="Number 1."), *RECORDS[3:]]
     for records in (other, RECORDS[:3], []):
@@ -185,7 +185,7 @@ def test_damaged_run_is_reported(tmp_path: Path) -> None:
         run.begin(SETTINGS)
     (tmp_path / "out.run" / "settings.json").write_text("{")
     with pytest.raises(CheckpointError, match=r"settings.json: cannot be read .*; the unfinished "
-                       "run is damaged, start again with overwrite"), \
+                       "run is damaged, start again with overwrite instead of resume"), \
             opened_run(TranslationRun(str(tmp_path / "out")), resume=True) as run:
         run.begin(SETTINGS)
 
