@@ -1,8 +1,8 @@
 """Build the site of README, docs/ and the command reference: `python docs/build_site.py build`.
 
-The pages lie in it as in the repository, so that the same links serve both; the reference is made
-from the commands. Ends with 1 and a line for each fault: a link or an anchor that leads nowhere,
-something that a page would load from another host.
+The site has the directories of the repository, so that the same links work in both. The reference
+is made from the commands. Exits with 1 and prints a line for each fault: a broken link or anchor,
+or a file that a page would load from another host.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def build(folder: Path) -> Path:
 
 
 def guide_entries(settings: str) -> str:
-    """Return the entries of pages of docs/ that the settings do not name."""
+    """Return navigation entries for the pages in docs/ that the settings do not name."""
     titles = {f"docs/{path.name}": path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
               for path in sorted((ROOT / "docs").glob("*.md"))}
     return "".join(f'    {{ "{title}" = "{name}" }},\n' for name, title in titles.items()
@@ -67,7 +67,7 @@ def command_entries() -> str:
 
 
 class Page(HTMLParser):
-    """What a page links to, loads, and can be linked at."""
+    """Links, loaded files and anchors of a page."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()

@@ -1,10 +1,10 @@
-"""Draw the rooms of the package and what they import: `python docs/draw_rooms.py > docs/rooms.svg`.
+"""Draw the rooms of the package and their imports: `python docs/draw_rooms.py > docs/rooms.svg`.
 
 `python docs/draw_rooms.py --count` prints the rooms by floor instead: a room is on the floor above
 the highest room that it imports.
 
-Edges that others imply are left out: where reports import scoring, and scoring imports data, none
-is drawn from reports to data. Single modules of the package, such as errors, are no rooms.
+Edges that others imply are left out. If reports import scoring and scoring imports data, no edge
+is drawn from reports to data. Single modules of the package, such as errors, are not drawn.
 """
 
 from __future__ import annotations

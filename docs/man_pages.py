@@ -1,4 +1,4 @@
-"""Man pages of all commands and topics, from what `--help-all` and `bmtools help` show.
+"""Make man pages of all commands and topics from `--help-all` and `bmtools help`.
 
     python docs/man_pages.py man && man -l man/bmtools-pretrain.1
 """
@@ -53,7 +53,7 @@ def write_man_pages(folder: Path) -> list[Path]:
 
 def _command_pages(command: click.Command, parent: click.Context | None,
                    name: str) -> Iterator[tuple[str, str]]:
-    """Yield the names and texts of the pages of a command and of those in it."""
+    """Yield the name and text of the page of a command and of each command in it."""
     context = click.Context(command, parent, name, **command.context_settings)
     page = context.command_path.replace(" ", "-")
     yield f"{page}.1", "\n".join(_command_lines(command, context, page))
@@ -96,7 +96,7 @@ def _command_lines(command: click.Command, context: click.Context, page: str) ->
 
 
 def _commands(group: click.Group, context: click.Context) -> Iterator[str]:
-    """Yield the commands of a group with their sentences, those of the program by stage."""
+    """Yield the commands of a group with their sentences; the main page groups them by stage."""
     parts = stages() if context.parent is None else {"": [
         (name, first_sentence(group.get_command(context, name)))
         for name in group.list_commands(context)]}

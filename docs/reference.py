@@ -1,4 +1,4 @@
-"""The command reference as Markdown: a page a command, from what `--help-all` shows."""
+"""Make the command reference as Markdown: a page for each command, from `--help-all`."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def command_lines(command: click.Command, parent: click.Context, name: str,
 
 
 def option_lines(command: DocumentedCommand, context: click.Context, level: int) -> Iterator[str]:
-    """Yield a table of each group of options."""
+    """Yield a table for each group of options."""
     before = ""
     for title, _, (term, text) in command.records(context):
         if title != before:
@@ -90,14 +90,14 @@ def option_lines(command: DocumentedCommand, context: click.Context, level: int)
 
 
 def topic_lines() -> Iterator[str]:
-    """Yield the lines of the topics, whose texts are set as they are."""
-    yield "# Topics\n\nWhat `bmtools help TOPIC` shows.\n"
+    """Yield the lines of the topics, with their texts unchanged."""
+    yield "# Topics\n\n`bmtools help TOPIC` shows these texts.\n"
     for name in topics():
         yield f"## {name}\n\n```text\n{topic_text(name).rstrip()}\n```\n"
 
 
 def paragraphs(text: str) -> Iterator[str]:
-    """Yield the paragraphs of a help text; those that click keeps as they are become code."""
+    """Yield the paragraphs of a help text. Paragraphs that click does not wrap become code."""
     for paragraph in filter(None, text.split("\n\n")):
         is_code = paragraph.startswith("\b")
         yield f"```text\n{paragraph[2:]}\n```\n" if is_code else f"{escaped(paragraph)}\n"
@@ -117,7 +117,7 @@ def code(text: str) -> str:
 
 
 def escaped_bars(text: str) -> str:
-    """Write text in a table's cell, where bars would end it and brackets begin a link."""
+    """Escape text for a table's cell: bars would end the cell, and brackets would begin a link."""
     for sign in "|[]":
         text = text.replace(sign, f"&#{ord(sign)};")
     return text

@@ -35,7 +35,7 @@ def contents() -> dict[Path, str]:
 
 
 def overview_lines(papers: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of the first page: counts, tables and figures, rows that work in part."""
+    """Yield the lines of the first page: counts, tables, and rows that work in part."""
     rows = [row for paper in papers.values() for row in paper["rows"]]
     yield INTRODUCTION.format(rows=len(rows))
     yield "| paper | rows | works | part |\n| --- | ---: | ---: | ---: |"
@@ -83,7 +83,7 @@ def paper_lines(paper: Mapping[str, Any]) -> Iterator[str]:
 
 
 def command_links(commands: Mapping[str, str], page: str, names: Sequence[str]) -> str:
-    """Return links to commands of a page, those of one command of bmtools after its name."""
+    """Return links to command lines on a page, grouped by the name of the command."""
     found: dict[str, list[str]] = {}
     for name in dict.fromkeys(names):
         found.setdefault(short_name(commands[name]), []).append(f"[{name}]({page}#{name})")
@@ -91,7 +91,7 @@ def command_links(commands: Mapping[str, str], page: str, names: Sequence[str]) 
 
 
 def counts(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the number of rows, of those that work and of the others, as cells."""
+    """Return the number of all rows, of working rows and of the others, as cells."""
     part = sum("missing" in row for row in rows)
     return f"{len(rows)} | {len(rows) - part} | {part}"
 

@@ -36,7 +36,7 @@ PAGE = """<!doctype html><meta charset="utf-8"><meta name="viewport" content="wi
 
 def take(page: Browser, path: Path, name: str, width: int, dark: bool, section: str = "",
          height: int = 0) -> None:
-    """Take a picture of a page from a section on, or of all of it."""
+    """Take a picture of a whole page, or of a page from a section to its end."""
     page.open(path, width, dark)
     top = page.run(f"document.getElementById('{section}').closest('section, body')"
                    ".getBoundingClientRect().top + scrollY") if section else 0
@@ -48,7 +48,7 @@ def take(page: Browser, path: Path, name: str, width: int, dark: bool, section: 
 
 def take_terminal(page: Browser, folder: Path, name: str, columns: int, dark: bool,
                   *command: str) -> None:
-    """Take a picture of what a command prints on a terminal of a width."""
+    """Take a picture of the output of a command on a terminal."""
     console = Console(record=True, width=columns, file=io.StringIO(), force_terminal=True)
     console.print(Text.from_ansi(f"$ bmtools {' '.join(command)}\n"
                                  + on_terminal(folder, columns, *BMTOOLS, *command)))

@@ -212,8 +212,8 @@ def writes_records(what: str = "") -> Decorator:
 
 takes_abbreviations = click.option(
     "--abbreviations", type=InputFile(Path, allow_dash=False),
-    metavar="FILE", help="More abbreviations that do not end a sentence, one per line: vit.; "
-                         "or, if more text always follows: dott. ...")
+    metavar="FILE", help="More abbreviations that do not end a sentence, one per line, such as "
+                         "vit. Write \"dott. ...\" if more text always follows.")
 """Add `--abbreviations`, for commands that split sentences."""
 takes_masked_terms = click.option(
     "--terms", type=InputFile(Path, allow_dash=False), metavar="FILE",
