@@ -298,7 +298,7 @@ def test_wrong_usage_exits_with_2(name: str, arguments: tuple[str, ...], message
 def test_it_ends_with_a_closing_line_and_the_next_command(kit: Kit) -> None:
     outcome = kit.on(kit.good())
     last = outcome.err.splitlines()[-1]
-    said = re.fullmatch(r"bmtools: .+ in [\d.]+ (?:s|min|h)(?:; next: (.+))?", last)
+    said = re.fullmatch(r"bmtools: .+ in [\d.]+ (?:ms|s|min|h)(?:; next: (.+))?", last)
     assert said, last
     if said[1] and said[1].startswith("bmtools "):
         _, name, *words = said[1].split()

@@ -45,7 +45,7 @@ def imported(files: list[Path], run: Callable[..., Any],
                       "--overwrite", *options)
         assert outcome.code == 0, outcome.err
         return (output.read_bytes().splitlines(), rejects.read_bytes().splitlines(),
-                re.sub(r" in [\d.]+ s.*", "", outcome.err))
+                re.sub(r" in [\d.]+ m?s.*", "", outcome.err))
 
     return call
 

@@ -43,7 +43,7 @@ def test_a_tree_shows_each_content_once(run: Run, scores: Path) -> None:
         f"├── one.jsonl  file {hashes['one.jsonl']}",
         f"│   └── notes.jsonl  file {hashes['notes.jsonl']}, above",
         f"└── model  checkpoint {hashes['model']}", ""]
-    assert re.search(r"^│   sample · \d{4}-\d\d-\d\d \d\d:\d\d · .* s · seed 7 · bmtools ",
+    assert re.search(r"^│   sample · \d{4}-\d\d-\d\d \d\d:\d\d · .* m?s · seed 7 · bmtools ",
                      outcome.out, re.MULTILINE)
     assert re.fullmatch(r"\d steps, .+", lines[-1])
 

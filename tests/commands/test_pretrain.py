@@ -336,7 +336,7 @@ def test_scores_during_a_run_equal_scores_of_kept_checkpoints(run: Run, fresh: l
         own = {"step", "tokens_seen", "seconds"}
         assert {key: value for key, value in line.items() if key not in own} == {
             key: value for key, value in expected.items() if key not in ("model", "by")}
-    assert re.search(r"scoring took [\d.]+ s; 2 times more will take [\d.]+ s\n", outcome.err)
+    assert re.search(r"scoring took [\d.]+ m?s; 2 times more will take [\d.]+ m?s\n", outcome.err)
     logged = map(json.loads, (tmp_path / "out/metrics.jsonl").read_text().splitlines())
     assert [line for line in logged if "signature" in line] == lines
     assert run(*fresh[:-1], tmp_path / "plain", corpus).code == 0

@@ -50,7 +50,7 @@ def test_two_models_and_their_difference(run: Run, gold: Path, write_found: Writ
     assert accuracy["p"] == accuracy["p_holm"] < 0.05
     closing, _, time = outcome.err.rpartition(" in ")
     assert closing.startswith("bmtools: bio has the highest of 2, accuracy ")
-    assert " over 40 records; bio - base: " in closing and time.endswith(" s\n")
+    assert " over 40 records; bio - base: " in closing and time.endswith("s\n")
     assert closing.endswith(f"], p {three_digits(accuracy['p'])}")
 
 
