@@ -224,7 +224,7 @@ READERS = (
     Reader("suite.jsonl", "score-suite --suite suite.toml Organs=suite.jsonl"),
     Reader("suite.toml", "score-suite --suite suite.toml Organs=suite.jsonl --table",
            said=("bmtools: --", "for Organs", "found the set 'Organs'")),
-    Reader("mrr.jsonl", f"{_MRR} --fail-below-baseline mrr.jsonl --baseline mrr.jsonl", weight=.5),
+    Reader("mrr.jsonl", f"{_MRR} --fail-below-baseline mrr.jsonl", weight=.5),
     Reader("memory.tmx", f"{_TRANSLATE} memory.tmx notes.jsonl"),
     Reader("memory.tsv", f"{_TRANSLATE} memory.tsv notes.jsonl",
            said=("the engine wrote nothing",)),
