@@ -131,6 +131,8 @@ def load_tokenizer(directory: Path) -> PreTrainedTokenizerFast:
     with reading(directory, "no tokenizer could be loaded", f"expected {TOKENIZER} or {VOCAB}"):
         tokenizer = AutoTokenizer.from_pretrained(
             directory, local_files_only=True, trust_remote_code=False)
+        if tokenizer.unk_token == "":  # transformers would look for its id for ever
+            raise ValueError("unk_token is empty")
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise CheckpointError(f"{directory}: the tokenizer has no tokenizer.json; "
                               "convert it with transformers first")

@@ -110,6 +110,13 @@ def test_contradictory_files_are_an_error(tmp_path: Path) -> None:
         load_tokenizer(tmp_path)
 
 
+def test_an_empty_unknown_token_is_an_error(tmp_path: Path) -> None:
+    save_tokenizer(blank(do_lower_case=True), tmp_path)
+    change(tmp_path / "tokenizer_config.json", unk_token="", tokenizer_class="TokenizersBackend")
+    with pytest.raises(CheckpointError, match=r"could be loaded \(unk_token is empty\)"):
+        load_tokenizer(tmp_path)
+
+
 def test_a_vocabulary_is_loaded_from_a_directory_or_file(tmp_path: Path) -> None:
     save_tokenizer(blank(do_lower_case=False), tmp_path)
     for name in ("", "tokenizer.json", "vocab.txt"):
