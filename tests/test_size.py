@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 LIMITS = {
-    "code lines": 41_262,  # without docstrings, comments and blank lines
+    "code lines": 41_268,  # without docstrings, comments and blank lines
     "functions": 3342,  # including methods and nested functions
     "files": 399,
     "options": 254,  # distinct long options

@@ -37,6 +37,7 @@ _TITLES = {
     "Messages": "quiet traceback help",
 }
 _LAST = ("Processes", "Settings from files", "Messages")
+_FLOAT32 = ("no", "float32", "fp32")
 # Names that other libraries and tools use, by the corresponding option here.
 _SYNONYMS = {
     "learning-rate": "lr learning peak-lr max-lr",
@@ -146,7 +147,14 @@ def _read_assignments(ctx: click.Context, param: click.Parameter, texts: Sequenc
 
 
 class Choice(click.Choice[str]):
-    """A choice whose error message suggests the most similar value."""
+    """A choice that suggests the most similar value, and knows all names of float32."""
+
+    def convert(self, value: object, param: click.Parameter | None,
+                ctx: click.Context | None) -> str:
+        """Convert a value; training calls float32 `no`, as Accelerate does."""
+        if value in _FLOAT32:
+            value = next((one for one in self.choices if one in _FLOAT32), value)
+        return super().convert(value, param, ctx)
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         listed = super().get_invalid_choice_message(value, ctx).removesuffix(".")

@@ -14,6 +14,7 @@ from click.shell_completion import ShellComplete
 from every_command import every_command
 
 from bmtools.cli.help import (
+    Choice,
     DocumentedCommand,
     KeyOption,
     first_sentence,
@@ -242,3 +243,13 @@ def test_an_option_has_one_name_and_one_meaning() -> None:
                     kind if isinstance(kind, type) else type(kind) for kind in kinds)), words
     assert not OTHER_NAMES & found.keys()
     assert found["processes"] - {"finetune"} == found["shard"] == {"pretrain", "distill"}
+
+
+@pytest.mark.parametrize(("choices", "given", "expected"), [
+    (("auto", "no", "bf16"), "float32", "no"), (("auto", "no", "bf16"), "fp32", "no"),
+    (("float32", "bf16"), "no", "float32"), (("auto", "no", "bf16"), "bf16", "bf16")])
+def test_every_command_knows_the_names_of_float32(
+        choices: tuple[str, ...], given: str, expected: str) -> None:
+    assert Choice(choices).convert(given, None, None) == expected
+    with pytest.raises(click.BadParameter):
+        Choice(("tree", "json")).convert("no", None, None)
