@@ -143,12 +143,12 @@ def described_files(directory: Path) -> dict[str, str]:
     """Return the SHA-256 of each file in a directory and its subdirectories, by relative path.
 
     Manifests, records, cards, signatures and unfinished cards are left out, and so are
-    subdirectories with a manifest.
+    subdirectories with a manifest, and the files that safetensors is writing in other processes.
     """
     found: dict[str, str] = {}
     for parent, folders, files in walk(directory):
         folders[:] = [name for name in folders if not (parent / name / NAME).is_file()]
-        for path in (parent / name for name in files):
+        for path in (parent / name for name in files if not name.startswith(".tmp")):
             if path.is_file() and path.name not in (NAME, CARD, SIGNATURE) \
                     and not path.name.endswith(RECORD) and not is_hidden(path, parent / CARD):
                 found[path.relative_to(directory).as_posix()] = hash_file(path)

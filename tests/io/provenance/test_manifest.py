@@ -14,7 +14,13 @@ import pytest
 
 from bmtools import __version__
 from bmtools.io.json_files import NAME, read_manifest
-from bmtools.io.provenance.manifest import DirectoryHashes, Manifest, hash_directory, is_finished
+from bmtools.io.provenance.manifest import (
+    DirectoryHashes,
+    Manifest,
+    described_files,
+    hash_directory,
+    is_finished,
+)
 from bmtools.io.step import Step
 from bmtools.io.unfinished import hidden_path
 
@@ -103,3 +109,9 @@ def test_a_new_run_over_an_older_output_is_not_finished(tmp_path: Path) -> None:
     run.mkdir()
     os.utime(output / NAME, ns=(0, 0))
     assert not is_finished(output, run)
+
+
+def test_files_that_another_process_is_writing_are_not_hashed(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    (tmp_path / ".tmpTTUEgz").symlink_to("model.safetensors")
+    assert [*described_files(tmp_path)] == ["model.safetensors"]
