@@ -46,4 +46,5 @@ def command(step: CommandStep, paths: tuple[Path, ...], search: tuple[Path, ...]
     if any(faults.values()):
         raise DataError("; ".join(
             f"{len(found)} {fault}: {', '.join(found[:5])}" + ", ..." * (len(found) > 5)
-            for fault, found in faults.items() if found))
+            for fault, found in faults.items() if found)
+            + "; search more with --search DIR" * bool(absent and strict))

@@ -155,8 +155,7 @@ class ResumableRun:
             if name != "run" and found.get(name) != value:
                 raise CheckpointError(
                     f"{self.directory}: the unfinished run has {setting(name)} {found.get(name)}, "
-                    f"found {value}; resume with the original settings, "
-                    f"or {start_again()}")
+                    f"found {value}; resume with the original settings, or {start_again()}")
         noted = sorted(self.directory.glob(f"*{_PROGRESS}"), key=lambda one: one.stat().st_mtime_ns)
         if noted:
             self.step.resume_energy(read_whole(noted[-1], Progress).notes.get("energy", {}))

@@ -127,7 +127,7 @@ def test_missing_files_added_files_and_missing_inputs(run: Run, copy: Path) -> N
     assert sorted(differing(outcome).values()) == ["not found", "not found"]
     strict = run("verify", "merged", "--strict")
     assert (strict.code, strict.records) == (1, outcome.records)
-    absent = "2 not found: model, notes.txt"
+    absent = "2 not found: model, notes.txt; search more with --search DIR"
     assert strict.err.splitlines()[-1] == f"bmtools: {absent}"
     (copy / "merged" / "vocab.txt").unlink()
     both = run("verify", "merged", "--strict")
