@@ -82,7 +82,7 @@ def imports(tree: ast.AST, modules: Collection[str], is_loaded: bool) -> Iterato
     """Yield the modules that a module imports.
 
     Args:
-        tree: syntax tree of the module, or of a part of it.
+        tree: syntax tree of a whole module or a part.
         modules: modules of the package.
         is_loaded: leave out imports in functions and for types, which loading does not run.
     """

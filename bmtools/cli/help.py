@@ -147,11 +147,11 @@ def _read_assignments(ctx: click.Context, param: click.Parameter, texts: Sequenc
 
 
 class Choice(click.Choice[str]):
-    """A choice that suggests the most similar value, and knows all names of float32."""
+    """A choice that accepts all names of float32 and suggests the most similar value."""
 
     def convert(self, value: object, param: click.Parameter | None,
                 ctx: click.Context | None) -> str:
-        """Convert a value; training calls float32 `no`, as Accelerate does."""
+        """Convert a value. In training, float32 is named `no`, like in Accelerate."""
         if value in _FLOAT32:
             value = next((one for one in self.choices if one in _FLOAT32), value)
         return super().convert(value, param, ctx)

@@ -159,7 +159,7 @@ class _Progress:
         shards: number of complete shards.
         block: number of the block that the last shard's last document came from.
         before: hash of all content before that block.
-        taken: number of documents of that block that are in shards.
+        taken: number of documents in shards that come from that block.
         counts: counts of all earlier blocks, by name.
         rejects: bad records of the earlier blocks.
     """

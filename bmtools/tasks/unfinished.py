@@ -277,4 +277,3 @@ def _read_progress(directory: Path, resume: bool, overwrite: bool) -> Progress:
     refuse_unfinished(directory, resume, overwrite)
     shutil.rmtree(directory, ignore_errors=True)
     return Progress()
-
